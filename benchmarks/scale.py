@@ -1,0 +1,76 @@
+"""How large each benchmark is. `full` is what the project's targets speak of; the others keep its shape and end sooner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    name: str
+    scopes: int
+    """Of the flush and maintenance benchmarks."""
+    existing: int
+    """Rows of a scope before a flush."""
+    new: int
+    """Rows that a flush brings to a scope; half of them replace existing ones."""
+    rounds: int
+    """Measurements of which the median counts."""
+    sample: int
+    """Scopes on which one statement a scope is measured, before it is extrapolated to all."""
+    growth: tuple[int, ...]
+    """Existing scopes, and dirty scopes; the first is also how many are dirty among the existing ones."""
+    flushes: int
+    """Of one scope, for its last to be compared with its 10th."""
+    files: int
+    """Of a scope before it is optimized."""
+    appends: int
+    """Single-row appends."""
+    bulk_rows: int
+    bulk_users: int
+
+
+FULL = Scale(
+    name="full",
+    scopes=1_000,
+    existing=1_000,
+    new=200,
+    rounds=3,
+    sample=15,
+    growth=(100, 1_000, 10_000),
+    flushes=500,
+    files=6,
+    appends=2_000,
+    bulk_rows=1_000_000,
+    bulk_users=10_000,
+)
+SMALL = Scale(
+    name="small",
+    scopes=200,
+    existing=1_000,
+    new=200,
+    rounds=3,
+    sample=5,
+    growth=(100, 300, 1_000),
+    flushes=100,
+    files=6,
+    appends=300,
+    bulk_rows=100_000,
+    bulk_users=1_000,
+)
+TINY = Scale(
+    name="tiny",
+    scopes=4,
+    existing=10,
+    new=4,
+    rounds=1,
+    sample=1,
+    growth=(2, 4),
+    flushes=12,
+    files=3,
+    appends=5,
+    bulk_rows=100,
+    bulk_users=10,
+)
+
+SCALES = {scale.name: scale for scale in (FULL, SMALL, TINY)}

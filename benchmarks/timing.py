@@ -1,0 +1,38 @@
+"""Measuring: seconds of a call, medians, and figures as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from statistics import median, quantiles
+from time import perf_counter
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+def seconds(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> float:
+    """How long the call takes."""
+    start = perf_counter()
+    work(*given, **named)
+    return perf_counter() - start
+
+
+def quiet_seconds(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> float:
+    """The same; what earlier work left dirty in the page cache is written out before, and not on its account."""
+    os.sync()
+    return seconds(work, *given, **named)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    return values[0] if len(values) < 2 else quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, with the smallest and the largest where there are several."""
+    shown = f"{median(values):.2f} s"
+    return shown if len(values) == 1 else f"{shown} ({min(values):.2f} to {max(values):.2f})"
+
+
+def times(of: float, ours: float) -> str:
+    return f"{of / ours:.1f}"

@@ -1,0 +1,124 @@
+"""Writes docs/reference/ from the code: `python -m docs.generate`. A test fails when a page is not what this writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from lakewarden import errors as family
+from lakewarden.catalog import types
+from lakewarden.catalog.types import NO_KEY, ColumnType
+from lakewarden.errors import LakewardenError, Terminal, Transient
+from lakewarden.settings import Settings
+
+_REFERENCE = Path(__file__).parent / "reference"
+_BOUNDS = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page with its text."""
+    return {
+        _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
+        _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
+        _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
+    }
+
+
+def configuration() -> Iterator[str]:
+    yield "A setting is taken from the first of these that has it: an argument in code (`Settings(…)`), the environment"
+    yield "(`LAKEWARDEN_SECTION__KEY`), `lakewarden.toml` in the working directory, the default. Sizes are bytes."
+    yield "An unknown key in a section is an error, so that a misspelt one does not pass for the default."
+    for name, field in Settings.model_fields.items():
+        section = field.annotation
+        assert isinstance(section, type)
+        assert issubclass(section, BaseModel)
+        yield from ("", f"## `[{name}]`", "")
+        yield from _table("key", "default", "bounds", "what it is")
+        for key, setting in section.model_fields.items():
+            yield _row(f"`{key}`", _default(setting), _bounds(setting) or "-", setting.description or "")
+    yield from ("", "For example, both of these turn off the flush in the calling process:", "")
+    yield from ("```toml", "[flush]", "in_process_below = 0", "```", "")
+    yield from ("```sh", "export LAKEWARDEN_FLUSH__IN_PROCESS_BELOW=0", "```")
+
+
+def errors() -> Iterator[str]:
+    yield "Every error has a code for programs and a sentence for people. The command line prints both on one line and"
+    yield "exits with 1; Python raises the class, from `lakewarden.errors`. Retrying helps only where the table says so."
+    yield ""
+    yield from _table("code", "class", "when", "try again")
+    for error in sorted(_raised(), key=lambda one: (one.code, one.__name__)):
+        retry = "may help" if issubclass(error, Transient) else "no"
+        yield _row(f"`{error.code}`", f"`{error.__name__}`", _first_line(error), retry)
+
+
+def column_types() -> Iterator[str]:
+    yield "Names are read in any case. `TIME` is microseconds since midnight. The declared name of every column stands in"
+    yield "the Delta table under the column's metadata `lakewarden.type`."
+    yield ""
+    yield from _table("type", "also written", "Arrow", "in a primary key")
+    for name in (*types._ARROW, "DECIMAL(p,s)"):
+        kind = ColumnType.parse("DECIMAL(10,2)" if name.startswith("DECIMAL") else name)
+        arrow = "decimal128(p, s)" if name.startswith("DECIMAL") else str(kind.arrow)
+        also = ", ".join(alias for alias, meant in types._ALIASES.items() if meant == name)
+        yield _row(name, also or "-", f"`{arrow}`", "no" if name in NO_KEY else "yes")
+
+
+def _page(title: str, source: str, lines: Iterator[str]) -> str:
+    note = f"<!-- Written from {source} by `make docs`; edit there. -->"
+    return "\n".join([f"# {title}", "", note, "", *lines, ""])
+
+
+def _table(*names: str) -> Iterator[str]:
+    yield _row(*names)
+    yield _row(*("---" for _ in names))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _default(setting: FieldInfo) -> str:
+    value = setting.get_default(call_default_factory=True, validated_data={})
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
+        return f"`{value}` ({value >> 20} MiB)"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+def _bounds(setting: FieldInfo) -> str:
+    found = [
+        f"{sign} {getattr(bound, attribute)}"
+        for bound in setting.metadata
+        for kind, attribute, sign in _BOUNDS
+        if isinstance(bound, kind)
+    ]
+    choices = [str(choice) for choice in get_args(setting.annotation) if isinstance(choice, str)]
+    return ", ".join(found + choices)
+
+
+def _raised() -> list[type[LakewardenError]]:
+    """The classes of the module that say what happened; the three above them only sort."""
+    classes = [one for one in vars(family).values() if isinstance(one, type) and issubclass(one, LakewardenError)]
+    return [one for one in classes if one not in (LakewardenError, Terminal, Transient)]
+
+
+def _first_line(documented: type) -> str:
+    return (documented.__doc__ or "").strip().partition("\n")[0]
+
+
+def main() -> None:
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

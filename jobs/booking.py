@@ -1,0 +1,100 @@
+"""What a run did, booked in Dagster: one event a scope, and one failure for all that failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import dagster as dg
+
+from assets.metadata import HISTORY_ENTRIES, scope_metadata
+from assets.tables import asset_key, partitions_name
+from jobs.batches import log_events
+from jobs.failures import raise_failures, scopes_table
+from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+
+HISTORY_SCOPES = 200
+"""Scopes of a run whose events carry the history of their last commits. A history costs some milliseconds to read and
+some kilobytes in every event, for ever: in a wave over thousands of scopes nobody looks at it, and `record_job` or the next
+small run brings it back."""
+
+_SKIPS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Booked:
+    """One scope's event to be: what was done to it, and its last commits, newest first."""
+
+    report: ScopeReport
+    history: Sequence[HistoryEntry] = ()
+
+    @property
+    def table(self) -> TableName:
+        return self.report.scope.table
+
+
+def book(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> None:
+    """Books what was done or planned, scope by scope, then fails if any scope failed.
+
+    A scope that was skipped saw no operation: the run's own metadata counts it, with its reason.
+
+    Raises:
+        dagster.Failure: some scopes failed; it names them. Retries are allowed if any of them may go away by itself.
+    """
+    told = [report for report in reports if report.outcome in ("done", "planned")]
+    register_users(context.instance, [report.scope for report in told])
+    book_events(context, _with_histories(told))
+    context.add_output_metadata(summary(reports))
+    raise_failures(reports)
+
+
+def book_events(context: dg.OpExecutionContext, booked: Iterable[Booked]) -> None:
+    """Logs one event a scope, table by table."""
+    for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
+        log_events(context, [_event(one) for one in of_table])
+
+
+def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
+    """What changed the scope is a materialization; a dry run only looked."""
+    report = booked.report
+    kind = dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
+    return kind(
+        asset_key(report.scope.table),
+        partition=report.scope.user,
+        description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
+        metadata=scope_metadata(report, booked.history),
+    )
+
+
+def _with_histories(reports: Sequence[ScopeReport]) -> Iterable[Booked]:
+    if len(reports) > HISTORY_SCOPES:
+        return [Booked(report) for report in reports]
+    return [Booked(one, history(one.uri, limit=HISTORY_ENTRIES) if one.version is not None else ()) for one in reports]
+
+
+def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:
+    """Makes sure that every scope's partition is there, in one statement a table: Dagster checks keys one by one."""
+    users: dict[TableName, list[str]] = {}
+    for scope in scopes:
+        if scope.user is not None:
+            users.setdefault(scope.table, []).append(scope.user)
+    for table, names in users.items():
+        instance.add_dynamic_partitions(partitions_name(table), names)
+
+
+def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+    """The run as numbers: scopes by outcome, metrics added up, and why scopes were skipped."""
+    outcomes = Counter(report.outcome for report in reports)
+    metrics: Counter[str] = Counter()
+    for report in reports:
+        metrics.update(report.metrics)
+    skipped = [report for report in reports if report.outcome == "skipped"]
+    return {
+        **{f"scopes/{outcome}": dg.MetadataValue.int(count) for outcome, count in sorted(outcomes.items())},
+        **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in sorted(metrics.items())},
+        **({"skipped": scopes_table(skipped[:_SKIPS_SHOWN], lambda report: report.reason)} if skipped else {}),
+    }

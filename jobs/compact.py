@@ -1,0 +1,28 @@
+"""`compact_job`: each scope's newest small files folded into one."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.selection import ScopeSelection
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class CompactConfig(ScopeSelection):
+    """Which scopes to compact. A scope whose tail has too few small files is skipped."""
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
+def compact(context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake.compact(*config.tables, user=config.user))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("compact"), description="Folds each scope's newest small files into one."
+)
+def compact_job() -> None:
+    compact()

@@ -1,0 +1,33 @@
+"""`optimize_job`: each scope's files packed to the target size, or clustered by columns."""
+
+from __future__ import annotations
+
+import dagster as dg
+from pydantic import Field
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.selection import ScopeSelection
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class OptimizeConfig(ScopeSelection):
+    """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run says why."""
+
+    zorder: list[str] = Field([], description="Columns to cluster by (Z-order); none means bin-packing alone.")
+
+
+@dg.op(
+    pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each."
+)
+def optimize(context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("optimize"), description="Packs each scope's files to the target size."
+)
+def optimize_job() -> None:
+    optimize()

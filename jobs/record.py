@@ -1,0 +1,86 @@
+"""`record_job`: what happened outside Dagster, booked in it.
+
+Truth lies in the warehouse; Dagster's picture is behind after work by the command line, and empty in a fresh Dagster. This
+books the scopes that Dagster has no event of, as their newest commit left them, with their history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import dagster as dg
+from pydantic import Field
+
+from assets.metadata import HISTORY_ENTRIES
+from assets.tables import asset_key
+from jobs.booking import Booked, book_events, register_users
+from jobs.failures import RETRIES, declined
+from jobs.selection import ScopeSelection
+from jobs.tags import job_tags
+from lakewarden.catalog.model import Table
+from lakewarden.clock import from_millis
+from lakewarden.delta.history import history
+from lakewarden.delta.table import ScopeTable
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import Operation, ScopeReport
+from lakewarden.scope import Scope
+
+
+class RecordConfig(ScopeSelection):
+    """Which scopes to book. Left as it is: every scope of the warehouse that Dagster has no event of."""
+
+    again: bool = Field(False, description="Book scopes that Dagster knows already too, as they are now.")
+
+
+@dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
+def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        for table in _tables(lake, config.tables):
+            scopes = list(_scopes(context.instance, lake, table, config))
+            register_users(context.instance, scopes)
+            booked = [one for scope in scopes if (one := as_it_stands(lake, scope))]
+            book_events(context, booked)
+            context.log.info("%s: booked %d scopes", table.name, len(booked))
+
+
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("record"), description="Books what was done outside of Dagster.")
+def record_job() -> None:
+    record()
+
+
+def _tables(lake: Lakehouse, names: Iterable[str]) -> list[Table]:
+    asked = [lake.table(name).table for name in names]
+    return asked or lake.tables()
+
+
+def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config: RecordConfig) -> Iterable[Scope]:
+    if table.type == "SHARED":
+        known = not config.again and instance.get_latest_materialization_event(asset_key(table.name)) is not None
+        return [] if known else [Scope(table.name)]
+    users = {config.user} if config.user is not None else set(lake.warehouse.registry.users(table.id))
+    known_users = set() if config.again else instance.get_materialized_partitions(asset_key(table.name))
+    return [Scope(table.name, user) for user in sorted(users - known_users)]
+
+
+def as_it_stands(lake: Lakehouse, scope: Scope) -> Booked | None:
+    """The scope's newest commit as if it had just been reported; None where it has no table."""
+    target = lake.warehouse.target(lake.warehouse.catalog.read(), scope)
+    table = ScopeTable.open(target.uri)
+    if table is None:
+        return None
+    commits = history(target.uri, limit=HISTORY_ENTRIES)
+    newest = commits[0]
+    report = ScopeReport(
+        scope=scope,
+        operation=cast("Operation", newest.operation),  # of a commit of others its own word: it is only shown
+        outcome="done",
+        uri=target.uri,
+        reason="booked afterwards",
+        version=table.version,
+        parameters=dict(newest.parameters),
+        metrics={name: value for name, value in newest.operation_metrics.items() if isinstance(value, int)},
+        state=table.state(target.app_id),
+        finished_at=from_millis(int(newest.timestamp)),
+    )
+    return Booked(report, commits)

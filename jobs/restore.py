@@ -1,0 +1,84 @@
+"""`restore_job`: scopes brought back to an earlier version or moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import dagster as dg
+from pydantic import Field
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.tags import job_tags
+from lakewarden.errors import InvalidArgument
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+
+
+class ToVersion(dg.Config):
+    """Back to a Delta version: the history of the scope's partition lists them."""
+
+    by: Literal["version"] = "version"
+    version: int = Field(description="The Delta version. Versions are a scope's own: on a USER table give the user too.")
+
+
+class ToTimestamp(dg.Config):
+    """Back to a moment: every scope to its newest version at that time."""
+
+    by: Literal["timestamp"] = "timestamp"
+    timestamp: str = Field(description="The moment in ISO 8601, as 2026-11-21T08:30:00Z; without an offset it is UTC.")
+
+    def moment(self) -> datetime:
+        """Raises:
+        InvalidArgument: no moment. A form cannot check it: Dagster runs no constraint before the run has started.
+        """
+        try:
+            moment = datetime.fromisoformat(self.timestamp)
+        except ValueError as error:
+            raise InvalidArgument(f"timestamp {self.timestamp!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class RestoreConfig(dg.Config):
+    """What to bring back, and to which state. Left at its defaults, it only says which rows and files would change.
+
+    Example: {table: chat.messages, user: u_42, target: {version: {version: 3}}, dry_run: false}
+    """
+
+    table: str = Field(description="The table, as namespace.table.")
+    user: str | None = Field(None, description="Whose scope, on a USER table. None with a timestamp: every user's.")
+    target: ToVersion | ToTimestamp = Field(
+        discriminator="by", description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}."
+    )
+    discard_pending: bool = Field(
+        False, description="Drop the scope's pending rows. By default they are flushed first, and so undone by the restore."
+    )
+    dry_run: bool = Field(True, description="Only say which rows and files would come and go. Set it to false to restore.")
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
+def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
+    target = config.target
+    return lake.restore(
+        config.table,
+        user=config.user,
+        version=target.version if isinstance(target, ToVersion) else None,
+        timestamp=target.moment() if isinstance(target, ToTimestamp) else None,
+        discard_pending=config.discard_pending,
+        dry_run=config.dry_run,
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("restore"),
+    description="Brings scopes back to a version; dry run by default.",
+)
+def restore_job() -> None:
+    restore()

@@ -1,0 +1,40 @@
+"""`vacuum_job`: files deleted that no version inside the retention needs."""
+
+from __future__ import annotations
+
+import dagster as dg
+from pydantic import Field
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.selection import ScopeSelection
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class VacuumConfig(ScopeSelection):
+    """Which scopes to vacuum, and how much history to keep. Left as it is, it lists the files and deletes nothing."""
+
+    retain_hours: float | None = Field(
+        None, description="Hours to keep removed files. None: the table's DELETED_RETENTION_HOURS, else the setting (168)."
+    )
+    force: bool = Field(False, description="Allow a retention below 168 hours: versions younger than that become unrestorable.")
+    dry_run: bool = Field(True, description="Only list the files that would be deleted. Set it to false to delete them.")
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
+def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        reports = lake.vacuum(
+            *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
+        )
+        book(context, reports)
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("vacuum"),
+    description="Deletes files past the retention; dry run by default.",
+)
+def vacuum_job() -> None:
+    vacuum()

@@ -1,0 +1,190 @@
+"""Changes of the catalog as pure functions: a catalog in, the next one out, or an error and nothing changed.
+
+They run inside `CatalogStore.change`, again for each attempt, so that what they check holds when the change counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.catalog.model import Catalog, Namespace, Storage, Table
+from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
+from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
+from lakewarden.scope import TableName
+from lakewarden.storage.location import join, overlaps
+from lakewarden.storage.paths import check_template, table_prefix
+
+LOCAL = "local"
+LOCAL_BASE = "data"
+
+BaseOf = Callable[[Storage], str]
+"""Where a storage's tables lie, as a whole URI: a relative base moves with the warehouse."""
+
+
+def first_catalog() -> Catalog:
+    """What a new warehouse has: the storage `local`, in its own `data/`."""
+    local = Storage(LOCAL, "filesystem", LOCAL_BASE, check_template("USER", ""), check_template("SHARED", ""), name=LOCAL)
+    return Catalog(storages={LOCAL: local})
+
+
+def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
+    """Raises:
+    InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case).
+    """
+    check_namespace(name)
+    _check_free("namespace", name, {other: other for other in catalog.namespaces})
+    return replace(catalog, namespaces={**catalog.namespaces, name: Namespace(name, created_at)})
+
+
+def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalog:
+    """With `cascade` its tables leave the catalog too; their data and logs are the caller's to remove.
+
+    Raises:
+        NotFound: no such namespace.
+        InUse: it has tables, and `cascade` is not given.
+    """
+    if name not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {name!r}")
+    inside = [table for table in catalog.tables if table.namespace == name]
+    if inside and not cascade:
+        raise InUse(f"namespace {name!r} still has {len(inside)} tables, as {inside[0]}; drop them first, or CASCADE")
+    namespaces = {other: namespace for other, namespace in catalog.namespaces.items() if other != name}
+    tables = {other: table for other, table in catalog.tables.items() if other.namespace != name}
+    return replace(catalog, namespaces=namespaces, tables=tables)
+
+
+def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
+    """Raises:
+    NotFound: no such namespace or storage.
+    InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case).
+    InUse: its place is another table's, or one lies in the other.
+    """
+    name = table.name
+    check_table(name.name)
+    if name.namespace not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {name.namespace!r}; create it first: CREATE NAMESPACE {name.namespace}")
+    if table.options.storage_id not in catalog.storages:
+        there = ", ".join(catalog.storages)
+        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
+    _check_free("table", str(name), {str(other): str(other) for other in catalog.tables})
+    _check_place(catalog, table, base_of)
+    return replace(catalog, tables={**catalog.tables, name: table})
+
+
+def drop_table(catalog: Catalog, name: TableName) -> Catalog:
+    """Raises:
+    NotFound: no such table.
+    """
+    if name not in catalog.tables:
+        raise NotFound(f"there is no table {name}")
+    return replace(catalog, tables={other: table for other, table in catalog.tables.items() if other != name})
+
+
+def add_storage(catalog: Catalog, storage: Storage) -> Catalog:
+    """Raises:
+    InvalidArgument, AlreadyExists: the id is none, or taken; a bad template or base.
+    """
+    check_storage_id(storage.id)
+    if storage.id in catalog.storages:
+        raise AlreadyExists(f"there is a storage {storage.id!r} already")
+    if not storage.base.strip():
+        raise InvalidArgument(f"storage {storage.id!r} needs a base: a directory, or a URI such as s3://bucket/prefix")
+    if "_lakewarden" in storage.base.split("/"):
+        raise InvalidArgument(f"storage {storage.id!r}: {storage.base} lies in a warehouse's own _lakewarden/; choose another")
+    made = replace(
+        storage,
+        user_template=check_template("USER", storage.user_template),
+        shared_template=check_template("SHARED", storage.shared_template),
+        name=storage.name or storage.id,
+    )
+    return replace(catalog, storages={**catalog.storages, made.id: made})
+
+
+def alter_storage(
+    catalog: Catalog,
+    storage_id: str,
+    *,
+    user_template: str | None = None,
+    shared_template: str | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Catalog:
+    """Changes what is given.
+
+    Raises:
+        NotFound: no such storage.
+        InvalidArgument: a bad template.
+        InUse: another template, while tables lie where the old one put them.
+    """
+    before = _storage(catalog, storage_id)
+    after = replace(
+        before,
+        user_template=before.user_template if user_template is None else check_template("USER", user_template),
+        shared_template=before.shared_template if shared_template is None else check_template("SHARED", shared_template),
+        name=before.name if name is None else name or storage_id,
+        description=before.description if description is None else description,
+    )
+    moved = {"USER": after.user_template != before.user_template, "SHARED": after.shared_template != before.shared_template}
+    left = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id and moved[table.type]]
+    if left:
+        raise InUse(f"storage {storage_id!r} has tables that lie by its old template, as {left[0]}; make a new storage instead")
+    return replace(catalog, storages={**catalog.storages, storage_id: after})
+
+
+def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
+    """Raises:
+    NotFound: no such storage.
+    InvalidArgument: it is `local`.
+    InUse: tables lie on it.
+    """
+    _storage(catalog, storage_id)
+    if storage_id == LOCAL:
+        raise InvalidArgument("storage 'local' is part of every warehouse and cannot be dropped")
+    using = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id]
+    if using:
+        raise InUse(f"cannot drop storage {storage_id!r}: {len(using)} table(s) still using it, as {using[0]}")
+    return replace(catalog, storages={other: storage for other, storage in catalog.storages.items() if other != storage_id})
+
+
+def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
+    """Marks a storage as one whose place cannot tell `A` from `a` (`storage.probe`).
+
+    Raises:
+        NotFound: no such storage.
+        InUse: tables lie there by other paths already.
+    """
+    storage = _storage(catalog, storage_id)
+    if any(table.options.storage_id == storage_id for table in catalog.tables.values()):
+        raise InUse(f"storage {storage_id!r} has tables whose paths would change")
+    return replace(catalog, storages={**catalog.storages, storage_id: replace(storage, folds_case=True)})
+
+
+def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
+    """The directory that holds all of a table's scopes and nothing else."""
+    template = storage.shared_template if table.type == "SHARED" else storage.user_template
+    return join(base_of(storage), table_prefix(template, table.name, storage.folds_case))
+
+
+def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
+    storage = catalog.storages[table.options.storage_id]
+    place = table_place(storage, table, base_of)
+    for other in catalog.tables.values():
+        beside = catalog.storages[other.options.storage_id]
+        taken = table_place(beside, other, base_of)
+        if overlaps(place, taken, storage.folds_case or beside.folds_case):
+            raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+
+
+def _check_free(kind: str, name: str, there: dict[str, str]) -> None:
+    taken = {other.lower(): other for other in there}.get(name.lower())
+    if taken is not None:
+        differs = "" if taken == name else f" ({taken!r}: names that differ only in case count as the same)"
+        raise AlreadyExists(f"there is a {kind} {name!r} already{differs}")
+
+
+def _storage(catalog: Catalog, storage_id: str) -> Storage:
+    if storage_id not in catalog.storages:
+        raise NotFound(f"there is no storage {storage_id!r}; there are {', '.join(catalog.storages)}")
+    return catalog.storages[storage_id]

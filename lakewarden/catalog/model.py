@@ -1,0 +1,134 @@
+"""What exists: namespaces, storages, tables and their schema versions. Values only; `catalog.store` keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from lakewarden.catalog.types import ColumnType
+from lakewarden.scope import TableName
+
+TableType = Literal["USER", "SHARED"]
+Compression = Literal["none", "snappy", "zstd"]
+StorageType = Literal["filesystem", "s3", "gcs", "azure"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as its table declares it.
+
+    `type` is any spelling of docs/reference/types.md; `default` is an expression in SQL text (`NOW()`, `'x'`, `42`).
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class SchemaColumn:
+    """A column in one schema version. `id` is never used again, not even for a column of the same name."""
+
+    id: int
+    name: str
+    type: ColumnType
+    nullable: bool
+    default: str | None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's columns. `primary_key` names columns, in key order."""
+
+    version: int
+    columns: tuple[SchemaColumn, ...]
+    primary_key: tuple[str, ...]
+
+    def column(self, name: str) -> SchemaColumn | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+@dataclass(frozen=True)
+class FlushPolicy:
+    """A scope is due when it has `rows` pending rows, or when its oldest pending row is `interval` seconds old."""
+
+    rows: int | None = None
+    interval: int | None = None
+
+    def __str__(self) -> str:
+        parts = [f"rows:{self.rows}" if self.rows else "", f"interval:{self.interval}" if self.interval else ""]
+        return ",".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """A table's options, parsed and checked by `catalog.options`.
+
+    `target_file_size` in bytes and `retention_hours` in hours; None means the warehouse's setting.
+    """
+
+    storage_id: str = "local"
+    flush_policy: FlushPolicy | None = None
+    compression: Compression = "snappy"
+    target_file_size: int | None = None
+    retention_hours: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. `id` tells it from an earlier table of the same name; `log_id` is its log partition's uuid."""
+
+    id: str
+    name: TableName
+    type: TableType
+    options: TableOptions
+    schemas: tuple[TableSchema, ...]
+    """Every version, oldest first: rows in the log and files in the scopes may still be of any of them."""
+    log_id: str
+    created_at: datetime
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.schemas[-1]
+
+    def schema_at(self, version: int) -> TableSchema:
+        """The schema of that version number; versions count from 1 without a gap."""
+        return self.schemas[version - 1]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A named place for scopes' tables. `base` is a URI without credentials; templates are checked ones."""
+
+    id: str
+    type: StorageType
+    base: str
+    user_template: str
+    shared_template: str
+    folds_case: bool = False
+    """The place cannot tell `A` from `a`: paths escape upper case (probed when the storage was made)."""
+    name: str = ""
+    description: str = ""
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All of it at one version. Tables and storages by name, in order of creation."""
+
+    version: int = 0
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    storages: dict[str, Storage] = field(default_factory=dict)
+    tables: dict[TableName, Table] = field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""Rules for the names of namespaces, tables, columns and storages."""
+
+from __future__ import annotations
+
+import re
+
+from lakewarden.errors import InvalidArgument
+
+MAX_LENGTH = 64
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_STORAGE_ID = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_RESERVED_NAMESPACES = _words(
+    "system sys root kalamdb kalam main default sql admin internal information_schema pg_catalog datafusion"
+)
+_RESERVED_COLUMNS = _words("_seq _deleted _id _row_id _rowid _key _updated _created _timestamp _version _hash _commit_seq")
+_SQL_WORDS = _words(
+    """
+    all alter analyse analyze and any array as asc asymmetric between both by case cast check collate column constraint create
+    cross current_catalog current_date current_role current_time current_timestamp current_user default deferrable delete desc
+    distinct do drop else end except exists false fetch for foreign from full grant group having in initially inner insert
+    intersect into is join lateral leading left like limit localtime localtimestamp natural not null offset on only or order
+    outer placing primary references returning revoke right select session_user set some symmetric table then to trailing true
+    union unique update user using values variadic when where window with
+    """
+)
+"""What no SQL parser takes for a name without quotes."""
+
+
+def check_namespace(name: str) -> str:
+    """Raises:
+    InvalidArgument: the name breaks the rules, or is reserved.
+    """
+    if name.lower() in _RESERVED_NAMESPACES:
+        raise InvalidArgument(f"namespace name {name!r} is reserved; so are {', '.join(sorted(_RESERVED_NAMESPACES))}")
+    return _check("namespace", name)
+
+
+def check_table(name: str) -> str:
+    """Raises:
+    InvalidArgument: the name breaks the rules.
+    """
+    return _check("table", name)
+
+
+def check_column(name: str) -> str:
+    """Raises:
+    InvalidArgument: the name breaks the rules, or is that of a system column.
+    """
+    if name.lower() in _RESERVED_COLUMNS:
+        raise InvalidArgument(f"column name {name!r} is reserved; so are {', '.join(sorted(_RESERVED_COLUMNS))}")
+    return _check("column", name)
+
+
+def check_storage_id(name: str) -> str:
+    """Raises:
+    InvalidArgument: the id breaks the rules.
+    """
+    if not _STORAGE_ID.fullmatch(name) or len(name) > MAX_LENGTH:
+        raise InvalidArgument(f"storage id {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits, '_' and '-'")
+    return name
+
+
+def _check(kind: str, name: str) -> str:
+    if not _NAME.fullmatch(name) or len(name) > MAX_LENGTH:
+        raise InvalidArgument(
+            f"{kind} name {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits and '_', beginning with a letter"
+        )
+    if name.lower() in _SQL_WORDS:
+        raise InvalidArgument(f"{kind} name {name!r} is a reserved word of SQL; choose another, as in {name}_1")
+    return name

@@ -1,0 +1,141 @@
+"""The catalog in the warehouse: a sequence of whole versions, each an object that is created once.
+
+`catalog/<inverted version>.json` sorts newest first. A change creates the version after the one that it read; of two that
+race, one finds the name taken and starts over. Old versions are pruned, so a writer that was paused long enough may find
+its number free again: a created version counts only if a listing after its creation shows none newer, or if the newer
+ones name it among those that they follow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakewarden.catalog.changes import first_catalog
+from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.model import Catalog
+from lakewarden.clock import Clock, NewId, random_id
+from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
+
+Change = Callable[[Catalog], Catalog]
+
+_PREFIX = "catalog"
+_LARGEST = 10**20 - 1
+_KEPT = 16
+"""Versions that a pruning leaves: a reader that listed one of them still finds it."""
+_LINEAGE = 64
+"""Earlier writes that a version names. More than `_KEPT`: whoever recreates a pruned number learns that it lost."""
+_ATTEMPTS = 40
+_LONGEST_PAUSE = 0.1
+
+
+class CatalogStore:
+    """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, new_id: NewId = random_id, pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._new_id = new_id
+        self._pause = pause
+        self._last: tuple[StoredObject, Written] | None = None
+
+    def read(self) -> Catalog:
+        """The newest version.
+
+        Raises:
+            Corrupt: it cannot be read.
+        """
+        return self._newest().catalog
+
+    def change(self, change: Change) -> Catalog:
+        """Applies the change to the newest version, again for each lost race; returns the catalog that has it.
+
+        Raises:
+            Conflict: every attempt lost its race, or it cannot be told whether the last one did.
+            StorageUnavailable: the store failed; the change may have happened.
+            Whatever the change itself raises; nothing was changed then.
+        """
+        for attempt in range(_ATTEMPTS):
+            before = self._newest()
+            after = change(before.catalog)
+            if after == before.catalog:
+                return before.catalog
+            made = self._create(before, after)
+            if made is not None:
+                return made
+            self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2**attempt))
+        raise Conflict(f"the catalog in {self._store.uri} changed {_ATTEMPTS} times under this change; nothing is done")
+
+    def _spread(self) -> float:
+        """From 0 to 1, another for everyone who races."""
+        return int(self._new_id()[-4:], 16) / 0xFFFF
+
+    def _create(self, before: Written, after: Catalog) -> Catalog | None:
+        """The catalog that holds the change; None if another version came first."""
+        write = self._new_id()
+        version = before.catalog.version + 1
+        written = Written(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
+        try:
+            self._store.create(_key(version), encode(written))
+        except AlreadyThere:
+            pass  # by another, or by this very put, repeated below us after its answer was lost
+        except StorageUnavailable:
+            if not self._settled(version, write):
+                raise  # it may still arrive
+        return self._read_if_counted(version, write)
+
+    def _read_if_counted(self, version: int, write: str) -> Catalog | None:
+        newest = self._newest()
+        counted = _holds(newest, version, write)
+        if counted is None:
+            raise Conflict(
+                f"the catalog in {self._store.uri} went on from version {version} to {newest.catalog.version} under this change, "
+                "and whether it was done cannot be told: look, and try again"
+            )
+        if counted and version % _KEPT == 0:
+            self._prune(newest.catalog.version)
+        return newest.catalog if counted else None
+
+    def _settled(self, version: int, write: str) -> bool:
+        return bool(_holds(self._newest(), version, write))
+
+    def _newest(self) -> Written:
+        while True:
+            versions = self._store.list(_PREFIX)
+            if not versions:
+                return Written(first_catalog(), (), None)
+            if self._last is not None and self._last[0] == versions[0]:
+                return self._last[1]
+            try:
+                written = self._decoded(versions[0])
+            except Missing:
+                continue  # pruned since the listing, so there are newer ones
+            self._last = (versions[0], written)
+            return written
+
+    def _decoded(self, version: StoredObject) -> Written:
+        name = f"{self._store.uri}/{version.key}"
+        written = decode(self._store.get(version.key), name)
+        if _key(written.catalog.version) != version.key:
+            raise Corrupt(f"{name} holds version {written.catalog.version}, which is not its name")
+        return written
+
+    def _prune(self, newest: int) -> None:
+        oldest_kept = _key(max(0, newest - _KEPT))
+        self._store.delete([stored.key for stored in self._store.list(_PREFIX) if stored.key > oldest_kept])
+
+
+def _holds(newest: Written, version: int, write: str) -> bool | None:
+    """Whether the newest version follows from this write, or is it; None if it goes back too far to tell."""
+    back = newest.catalog.version - version
+    if back < 0:
+        return False
+    return newest.writes[-1 - back] == write if back < len(newest.writes) else None
+
+
+def _key(version: int) -> str:
+    return f"{_PREFIX}/{_LARGEST - version:020d}.json"

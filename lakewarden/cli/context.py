@@ -1,0 +1,88 @@
+"""What every command shares: the warehouse it was pointed at and how to print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+import typer
+
+from lakewarden.cli.output import Row, cell, emit, progress
+from lakewarden.errors import LakewardenError
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+
+DEFAULT_WAREHOUSE = "./warehouse"
+
+
+class OutputFormat(StrEnum):
+    table = "table"
+    json = "json"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The global options of one command."""
+
+    warehouse: str
+    as_json: bool
+
+    @contextmanager
+    def lake(self, title: str) -> Iterator[Lakehouse]:
+        """Opens the warehouse, with a progress bar named `title` while it works."""
+        with progress(title) as advance, Lakehouse.open(self.warehouse, progress=advance) as lake:
+            yield lake
+
+    def emit(self, rows: Sequence[Row], *, empty: str, columns: Sequence[str] | None = None) -> None:
+        emit(rows, self.as_json, empty=empty, columns=columns)
+
+
+def invocation(context: typer.Context) -> Invocation:
+    found = context.find_object(Invocation)
+    assert found is not None, "the callback of the application makes it before any command runs"
+    return found
+
+
+class ScopesFailed(LakewardenError):
+    """Some scopes of an operation failed; the others are done."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # the code is that of the first fault, known only here
+
+
+def report_row(report: ScopeReport) -> Row:
+    """A report as one flat JSON object: the scope as table and user, the fault as code and message."""
+    state = report.state
+    return {
+        "table": str(report.scope.table),
+        "user": report.scope.user,
+        "operation": report.operation,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "version": report.version,
+        "rows": state.rows if state else None,
+        "files": state.files if state else None,
+        "bytes": state.bytes if state else None,
+        "parameters": cell(report.parameters),
+        "metrics": cell(report.metrics),
+        "paths": list(report.files),
+        "error": None if report.fault is None else {"code": report.fault.code, "message": report.fault.message},
+        "uri": report.uri,
+    }
+
+
+def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str) -> None:
+    """Prints one line a scope, then fails if any scope did.
+
+    Raises:
+        ScopesFailed: with the code of the first fault, after everything was printed.
+    """
+    shown = ("table", "user", "outcome", "version", "rows", "files", "metrics", "reason")
+    call.emit([report_row(report) for report in reports], empty=empty, columns=shown)
+    faults = [(report.scope, report.fault) for report in reports if report.fault]
+    if faults:
+        scope, first = faults[0]
+        raise ScopesFailed(first.code, f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {first.message}")

@@ -1,0 +1,95 @@
+"""The entry point: global options wherever they stand, one clear line for every error, an exit status for programs.
+
+0: done. 1: declined or failed. 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+from lakewarden.cli import demo, maintain, observe, storage, ui
+from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
+from lakewarden.errors import Internal, LakewardenError
+
+_VALUE_OPTIONS = ("--warehouse", "--format")
+_FLAG_OPTIONS = ("--debug",)
+
+app = typer.Typer(
+    name="lakewarden",
+    help="Keeps many small Delta Lake tables healthy: one per tenant and table.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (observe, maintain, storage, demo, ui):
+    module.register(app)
+
+
+@app.callback()
+def _globals(
+    context: typer.Context,
+    warehouse: str = typer.Option(
+        DEFAULT_WAREHOUSE, envvar="LAKEWARDEN_WAREHOUSE", help="URI of the warehouse: a directory, or s3://, gs://, abfss://."
+    ),
+    format: OutputFormat = typer.Option(OutputFormat.table, help="How to print: a table, or one JSON list."),
+    debug: bool = typer.Option(False, help="Show where an error came from."),
+) -> None:
+    context.obj = Invocation(warehouse, format is OutputFormat.json)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The arguments with the global options first, as typer wants them."""
+
+    ordered: list[str]
+    debug: bool
+    as_json: bool
+
+
+def hoist(arguments: Sequence[str]) -> _Arguments:
+    """Moves global options to the front, so that they may stand before or after the command's name."""
+    front: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+        elif word in _VALUE_OPTIONS:
+            front += [word, *([value] if (value := next(words, None)) is not None else [])]
+        elif word in _FLAG_OPTIONS or word.startswith(tuple(f"{option}=" for option in _VALUE_OPTIONS)):
+            front.append(word)
+        else:
+            rest.append(word)
+    as_json = "--format=json" in front or ("--format", "json") in zip(front, front[1:], strict=False)
+    return _Arguments(front + rest, "--debug" in front, as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and leaves with its exit status."""
+    given = hoist(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(given.ordered)
+    except LakewardenError as error:
+        if given.debug:
+            raise
+        sys.exit(_say(error, given.as_json))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # the last border: a fault of ours is one line too, unless --debug asks for all of it
+        if given.debug:
+            raise
+        ours = Internal(f"{type(error).__name__}: {error}; run it again with --debug to see where, and please report it")
+        sys.exit(_say(ours, given.as_json))
+
+
+def _say(error: LakewardenError, as_json: bool) -> int:
+    line = " ".join(error.message.split())
+    sys.stderr.write(f"{error.code}: {line}\n")
+    if as_json:
+        sys.stdout.write(json.dumps({"error": {"code": error.code, "message": line}}, ensure_ascii=False) + "\n")
+    return 1

@@ -1,0 +1,111 @@
+"""The commands that change tables: flush, compact, optimize, vacuum, restore, tag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import typer
+
+from lakewarden.cli.context import emit_reports, invocation
+from lakewarden.errors import InvalidArgument
+
+_TABLES = typer.Argument(help="Tables as namespace.table.")
+_USER = typer.Option(None, help="Only this user's scope.")
+
+
+def register(app: typer.Typer) -> None:
+    for command in (flush, compact, optimize, vacuum, restore, tag):
+        app.command()(command)
+
+
+def flush(context: typer.Context, tables: list[str] = _TABLES, user: str | None = _USER) -> None:
+    """Move pending rows from the write log into the scopes' Delta tables."""
+    call = invocation(context)
+    with call.lake("flush") as lake:
+        reports = lake.flush(*tables, user=user)
+    emit_reports(call, reports, empty="skipped: no pending writes")
+
+
+def compact(context: typer.Context, tables: list[str] = _TABLES, user: str | None = _USER) -> None:
+    """Fold each scope's newest small files into one (the tail rule of Storage Tiers)."""
+    call = invocation(context)
+    with call.lake("compact") as lake:
+        reports = lake.compact(*tables, user=user)
+    emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def optimize(
+    context: typer.Context,
+    tables: list[str] = _TABLES,
+    user: str | None = _USER,
+    zorder: list[str] = typer.Option([], help="Columns to cluster by; repeat, or separate by commas."),
+) -> None:
+    """Pack each scope's small files to the target size, or cluster them by columns."""
+    call = invocation(context)
+    columns = [name.strip() for option in zorder for name in option.split(",") if name.strip()]
+    with call.lake("optimize") as lake:
+        reports = lake.optimize(*tables, user=user, zorder=columns)
+    emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def vacuum(
+    context: typer.Context,
+    tables: list[str] = _TABLES,
+    user: str | None = _USER,
+    retain: float | None = typer.Option(None, help="Hours to keep removed files; below 168 needs --force."),
+    force: bool = typer.Option(False, help="Allow a retention below 168 hours."),
+    dry_run: bool = typer.Option(False, help="List what would be deleted, and delete nothing."),
+) -> None:
+    """Delete files that no version inside the retention needs."""
+    call = invocation(context)
+    with call.lake("vacuum") as lake:
+        reports = lake.vacuum(*tables, user=user, retain_hours=retain, force=force, dry_run=dry_run)
+    emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def restore(
+    context: typer.Context,
+    table: str = typer.Argument(help="The table, as namespace.table."),
+    version: int | None = typer.Option(None, help="The Delta version to go back to; on a USER table with --user."),
+    timestamp: str | None = typer.Option(None, help="A moment, ISO 8601; without an offset it is UTC."),
+    user: str | None = _USER,
+    discard_pending: bool = typer.Option(False, help="Drop the scope's pending rows instead of flushing them first."),
+    dry_run: bool = typer.Option(False, help="Say which rows and files would change, and change nothing."),
+) -> None:
+    """Bring scopes back to an earlier version; the rows come back, never an older schema."""
+    call = invocation(context)
+    with call.lake("restore") as lake:
+        reports = lake.restore(
+            table,
+            user=user,
+            version=version,
+            timestamp=None if timestamp is None else parse_moment(timestamp),
+            discard_pending=discard_pending,
+            dry_run=dry_run,
+        )
+    emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def tag(
+    context: typer.Context,
+    table: str = typer.Argument(help="The table, as namespace.table."),
+    name: str = typer.Option(help="The tag's name."),
+    user: str | None = _USER,
+    version: int | None = typer.Option(None, help="The version to name; the newest where it is left out."),
+) -> None:
+    """Name a version of a scope, so that no vacuum takes it."""
+    call = invocation(context)
+    with call.lake("tag") as lake:
+        made = lake.tag(table, name, user=user, version=version)
+    call.emit([{"table": table, "user": user, "name": made.name, "version": made.version}], empty="")
+
+
+def parse_moment(text: str) -> datetime:
+    """Raises:
+    InvalidArgument: not an ISO 8601 moment.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{text!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,67 @@
+"""The commands that only look: status, plan, history, check."""
+
+from __future__ import annotations
+
+import typer
+
+from lakewarden.cli.context import ScopesFailed, invocation, report_row
+from lakewarden.cli.output import Row, cell
+
+
+def register(app: typer.Typer) -> None:
+    for command in (status, plan, history, check):
+        app.command()(command)
+
+
+def status(context: typer.Context) -> None:
+    """Show the scopes with pending rows, worst first."""
+    call = invocation(context)
+    with call.lake("status") as lake:
+        rows: list[Row] = [_flat(cell(one)) for one in lake.status()]
+    call.emit(rows, empty="nothing is pending")
+
+
+def plan(
+    context: typer.Context,
+    tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; all where none is named."),
+) -> None:
+    """Show what maintenance would do now and why, and do nothing."""
+    call = invocation(context)
+    with call.lake("plan") as lake:
+        reports = lake.plan(*(tables or []))
+    shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
+    call.emit([report_row(report) for report in reports], empty="nothing is due", columns=shown)
+
+
+def history(
+    context: typer.Context,
+    table: str = typer.Argument(help="The table, as namespace.table."),
+    user: str | None = typer.Option(None, help="Whose scope; needed on a USER table, since versions are a scope's own."),
+    limit: int = typer.Option(20, min=1, help="Entries to show at most."),
+    before_version: int | None = typer.Option(None, help="Only versions below this one: the cursor of the next page."),
+) -> None:
+    """Show a scope's commits, newest first."""
+    call = invocation(context)
+    with call.lake("history") as lake:
+        entries = lake.table(table).history(user=user, limit=limit, before_version=before_version)
+    shown = ("version", "timestamp", "operation", "parameters", "operation_metrics")
+    call.emit([_flat(cell(entry)) for entry in entries], empty="no commits", columns=shown)
+
+
+def check(
+    context: typer.Context,
+    storage: str | None = typer.Argument(None, help="Only this storage, and the scopes on it."),
+) -> None:
+    """Check that every storage is reachable, every scope readable, log and tables consistent."""
+    call = invocation(context)
+    with call.lake("check") as lake:
+        findings = lake.check(storage)
+    call.emit([_flat(cell(finding)) for finding in findings], empty="nothing to check")
+    bad = [finding for finding in findings if not finding.passed]
+    if bad:
+        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(findings)} checks failed; the first, {bad[0].subject}: {bad[0].message}")
+
+
+def _flat(value: object) -> Row:
+    assert isinstance(value, dict), "a dataclass becomes an object"
+    return value

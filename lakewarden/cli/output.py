@@ -1,0 +1,83 @@
+"""What a command prints: a table for people, or one JSON list of objects for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from lakewarden.scope import Scope, TableName
+
+Cell = str | int | float | bool | None | list["Cell"] | dict[str, "Cell"]
+Row = Mapping[str, Cell]
+
+
+def cell(value: object) -> Cell:
+    """Any value of a report as JSON has it: moments as ISO 8601 in UTC, names as text, dataclasses as objects."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="microseconds")
+        case Scope() | TableName():
+            return str(value)
+        case Mapping():
+            return {str(key): cell(one) for key, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [cell(one) for one in value]
+        case _ if is_dataclass(value):
+            return {field.name: cell(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return str(value)
+
+
+def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns: Sequence[str] | None = None) -> None:
+    """Prints the rows. `columns` picks those of the table form; JSON always has all."""
+    if as_json:
+        sys.stdout.write(json.dumps(list(rows), ensure_ascii=False) + "\n")
+        return
+    if not rows:
+        sys.stdout.write(f"{empty}\n")
+        return
+    names = list(columns or rows[0])
+    grid = Grid(*names, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        grid.add_row(*(_text(row.get(name)) for name in names))
+    _console().print(grid)
+
+
+def _console() -> Console:
+    """Piped output is not folded: programs and `grep` read whole lines."""
+    return Console(width=None if sys.stdout.isatty() else 1_000, highlight=False, markup=False)
+
+
+def _text(value: Cell) -> str:
+    match value:
+        case None:
+            return ""
+        case dict():
+            return " ".join(f"{key}={_text(one)}" for key, one in value.items())
+        case list():
+            return ", ".join(_text(one) for one in value)
+        case _:
+            return str(value)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields `advance(done, total)`; a bar on a terminal's standard error, nothing when piped."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, total=total, advance=done)

@@ -1,0 +1,30 @@
+"""Time and randomness are parameters: production passes the system's, tests pass their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Clock = Callable[[], datetime]
+"""Returns the current moment, timezone-aware, in UTC."""
+
+NewId = Callable[[], str]
+"""Returns a new unique id: 32 hexadecimal digits."""
+
+
+def system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def random_id() -> str:
+    return uuid.uuid4().hex
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since the epoch, the unit of Delta's own timestamps."""
+    return int(moment.timestamp() * 1000)
+
+
+def from_millis(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, UTC)

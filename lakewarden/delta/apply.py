@@ -1,0 +1,184 @@
+"""The flush of one scope's rows into its Delta table: one strict commit, which carries the watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.change import Change, TooLarge, change_of, fresh
+from lakewarden.delta.create import create_table
+from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.report import ScopeState, ScopeTarget
+
+__all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files that lie there for one commit, what they replace, and what the batch does: rows by outcome, range of `_seq`."""
+
+    files: tuple[NewFile, ...]
+    replaced: tuple[DataFile, ...]
+    inserted: int
+    updated: int
+    deleted: int
+    rows: int
+    """Rows in `files`, old ones among them."""
+    first_seq: int | None
+    last_seq: int | None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What one commit did. `metrics` are those of a report, in snake_case."""
+
+    version: int
+    operation: str
+    metrics: dict[str, int]
+    state: ScopeState
+
+
+class ColdApply:
+    """A scope's Delta table, opened once, as `log.drain` asks of a cold side: read the watermark, then commit at most once.
+
+    What is read and what is committed to is the same snapshot, so of two flushes one is refused.
+    """
+
+    def __init__(
+        self,
+        target: ScopeTarget,
+        *,
+        job_id: str,
+        clock: Clock,
+        new_id: NewId,
+        reach: Reach = no_faults,
+        large_bytes: int | None = None,
+    ) -> None:
+        self._target = target
+        self._job_id = job_id
+        self._clock = clock
+        self._new_id = new_id
+        self._reach = reach
+        self._large_bytes = large_bytes
+        self.table = ScopeTable.open(target.uri)
+        self.applied: Applied | None = None
+
+    def watermark(self) -> int | None:
+        return None if self.table is None else self.table.watermark(self._target.app_id)
+
+    def state(self) -> ScopeState | None:
+        """After the commit, if there was one; None where there is no table."""
+        if self.applied is not None:
+            return self.applied.state
+        return None if self.table is None else self.table.state(self._target.app_id)
+
+    def next_batch(self) -> int:
+        """The number that the files of this commit have in their names."""
+        return 0 if self.table is None else self.table.next_batch()
+
+    def evolved(self) -> bool:
+        """Whether the table's columns are of an older schema version, so that this commit has to replace every file."""
+        return self.table is not None and self.table.schema_version(self._target.schemas) is not self._target.schema
+
+    def column_ids(self) -> dict[str, int]:
+        """Ids of the Delta columns by name, for files of others, which carry none."""
+        return {} if self.table is None else self.table.column_ids(self._target.schemas)
+
+    def commit(self, rows: pa.Table, end: int) -> None:
+        """Applies rows above the watermark (newest schema, `_seq`, `_op`) and sets it to `end`.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed, start again from opening.
+            TooLarge: more than `large_bytes` would have to be rewritten; nothing was changed.
+        """
+        change = self._change(rows)
+        self._reach("after-read")
+        number = self.next_batch()
+        files = tuple(write_file(self._target, part, batch_name(number, self._new_id)) for part in _parts(change, self._target))
+        written = Written(
+            files, change.replaced, change.inserted, change.updated, change.deleted, change.rows.num_rows, *seq_range(rows)
+        )
+        self.commit_written(written, end)
+
+    def commit_written(self, written: Written, end: int) -> None:
+        """Commits files that were written already, with the watermark `end`; raises as `commit`."""
+        self._reach("after-data-file")
+        now = self._clock()
+        stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
+        number = self.next_batch()
+        snapshot = self._commit(written, stamp, end, number if written.files else None, now)
+        self._reach("after-commit")
+        write_manifest(self._target, snapshot, last_batch=number if written.files else number - 1, now=now)
+        self._reach("after-manifest")
+        self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
+
+    def _change(self, rows: pa.Table) -> Change:
+        if self.table is None:
+            return fresh(self._target, rows)
+        return change_of(self.table, self._target, rows, self._large_bytes)
+
+    def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Snapshot:
+        transaction = (self._target.app_id, end)
+        if self.table is None:
+            create_table(self._target, written.files, stamp, transaction, now=now, batch=batch)
+            return Snapshot.first(written.files, end, now)
+        version = self.table.commit(
+            written.files,
+            written.replaced,
+            schema=self._target.schema,
+            stamp=stamp,
+            now=now,
+            transaction=transaction,
+            batch=batch,
+        )
+        return self.table.snapshot(self._target.app_id).after(version, written.files, written.replaced, now, end)
+
+
+def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
+    """The rows to write, one table a file: as many as they were, where a large scope was replaced."""
+    rows = change.rows.num_rows
+    if not rows:
+        return []
+    before = sum(file.rows or 0 for file in change.replaced)
+    size = sum(file.size for file in change.replaced) * rows // before if before else 0
+    step = -(-rows // max(1, round(size / target.target_file_size)))
+    return [change.rows.slice(start, step) for start in range(0, rows, step)]
+
+
+def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
+    """`WRITE` where rows were only added, `MERGE` where files were replaced: as Spark would name the same."""
+    output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
+    if not written.replaced:
+        mode = {"mode": "ErrorIfExists" if new else "Append"}
+        added = {"numFiles": len(written.files)} | output
+        return CommitStamp(job_id, "WRITE", mode, added, written.first_seq, written.last_seq)
+    predicate = " AND ".join(f"target.{name} = source.{name}" for name in target.schema.primary_key)
+    merged = {
+        "numTargetRowsInserted": written.inserted,
+        "numTargetRowsUpdated": written.updated,
+        "numTargetRowsDeleted": written.deleted,
+        "numTargetFilesAdded": len(written.files),
+        "numTargetFilesRemoved": len(written.replaced),
+    }
+    return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output, written.first_seq, written.last_seq)
+
+
+def _metrics(written: Written) -> dict[str, int]:
+    return {
+        "rows_upserted": written.inserted + written.updated,
+        "rows_inserted": written.inserted,
+        "rows_updated": written.updated,
+        "rows_deleted": written.deleted,
+        "rows_written": written.rows,
+        "files_added": len(written.files),
+        "files_removed": len(written.replaced),
+        "bytes_written": sum(file.size for file in written.files),
+    }

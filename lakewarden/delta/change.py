@@ -1,0 +1,161 @@
+"""What a batch of hot rows does to a scope's files: which are replaced, and the rows that come instead. Nothing is written.
+
+Three outcomes, cheapest first: no file can hold any of the keys (by statistics), so the rows are appended and nothing is
+read; files could and do not, so the same; or exactly the files that hold a key are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.files import DataFile
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading import open_file
+from lakewarden.delta.rows import matches, newest_per_key, upserts
+from lakewarden.delta.schema import file_schema
+from lakewarden.delta.table import ScopeTable
+from lakewarden.report import ScopeTarget
+
+_WHOLE = 1 << 20
+"""Bytes up to which a file is read whole at once; of a larger one first the key columns alone."""
+
+_SPARK_TIMESTAMPS = timedelta(milliseconds=1)
+"""Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may lie this much below the real ones."""
+
+
+class TooLarge(Exception):
+    """The files that would have to be read exceed the bound; nothing was changed. `bytes` is how much there is."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes to rewrite")
+        self.bytes = size
+
+
+@dataclass(frozen=True)
+class Change:
+    """`rows` are written anew (the newest schema's columns and `_seq`): what survives of `replaced`, and the hot ones."""
+
+    replaced: tuple[DataFile, ...]
+    rows: pa.Table
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Change:
+    """What `hot` (the newest schema's columns, `_seq`, `_op`) does to the table.
+
+    Raises:
+        TooLarge: files of more than `large_bytes` would have to be read.
+        Unsupported: another writer changed the columns, or left deletion vectors or partitions.
+    """
+    newest = newest_per_key(hot, target.schema.primary_key)
+    if table.schema_version(target.schemas) is target.schema:
+        candidates = may_hold(table, newest, target.schema.primary_key)
+        return _replacing(table, target, newest, candidates, large_bytes, every=False)
+    return _replacing(table, target, newest, table.files(), large_bytes, every=True)
+
+
+def fresh(target: ScopeTarget, hot: pa.Table) -> Change:
+    """What `hot` makes of a scope that has no table yet."""
+    added = _columns(target, upserts(newest_per_key(hot, target.schema.primary_key)))
+    return Change((), added, added.num_rows, 0, 0)
+
+
+def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
+    """The files whose key ranges meet that of `keys` in every key column; a range that is not known meets all."""
+    adds = table.adds
+    if not adds.num_rows:
+        return ()
+    masks = [_meets(adds, keys.column(name), name) for name in primary_key]
+    known = [mask for mask in masks if mask is not None]
+    if not known:
+        return table.files()
+    paths = set(adds.column("path").filter(reduce(_both, known)).to_pylist())
+    return tuple(file for file in table.files() if file.path in paths) if paths else ()
+
+
+def _meets(adds: pa.Table, keys: pa.ChunkedArray[Any], name: str) -> Any:
+    """For each file, whether it may hold a value of the column within the range of `keys`; None where nothing is known."""
+    if f"min.{name}" not in adds.column_names:
+        return None
+    ends = pc.min_max(keys)
+    low, high = adds.column(f"min.{name}"), adds.column(f"max.{name}")
+    if pa.types.is_timestamp(keys.type):
+        high = pc.add(high, pa.scalar(_SPARK_TIMESTAMPS, pa.duration("us")))
+    inside: Any = pc.and_kleene(pc.less_equal(low, ends["max"]), pc.greater_equal(high, ends["min"]))
+    return pc.fill_null(inside, True)
+
+
+def _both(one: Any, other: Any) -> Any:
+    return pc.and_(one, other)
+
+
+def _replacing(
+    table: ScopeTable,
+    target: ScopeTarget,
+    hot: pa.Table,
+    candidates: tuple[DataFile, ...],
+    large_bytes: int | None,
+    *,
+    every: bool,
+) -> Change:
+    """Looks into the candidates; `every`: all of them are replaced, whether they hold a key or not."""
+    size = sum(file.size for file in candidates)
+    if large_bytes is not None and size > large_bytes:
+        raise TooLarge(size)
+    if candidates:
+        table.check_plain()
+    parts = [part for file in candidates if (part := _split(table, target, file, hot)).hits or every]
+    added = upserts(hot)
+    hit = _hits(hot, [part.matched for part in parts], target.schema.primary_key)
+    updated = upserts(hit).num_rows
+    return Change(
+        replaced=tuple(part.file for part in parts),
+        rows=pa.concat_tables([*(part.survivors for part in parts), _columns(target, added)]),
+        inserted=added.num_rows - updated,
+        updated=updated,
+        deleted=hit.num_rows - updated,
+    )
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A file's rows: how many the batch takes out, their keys, and what survives."""
+
+    file: DataFile
+    hits: int
+    matched: pa.Table
+    survivors: pa.Table
+
+
+def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table) -> _Split:
+    key = target.schema.primary_key
+    every = file_schema(target.schema)
+    ids = table.column_ids(target.schemas)
+    opened = open_file(place_of(table.uri), file.path)
+    rows = opened.read(every if file.size <= _WHOLE else pa.schema([every.field(name) for name in key]), ids)
+    mask = matches(rows, hot, key)
+    hits = pc.sum(mask).as_py() or 0
+    if file.size > _WHOLE and hits:
+        rows = opened.read(every, ids)
+    return _Split(file, hits, rows.select(key).filter(mask), rows.filter(pc.invert(mask)) if hits else rows)
+
+
+def _hits(hot: pa.Table, matched: list[pa.Table], primary_key: Sequence[str]) -> pa.Table:
+    """The hot rows whose key the table had."""
+    if not matched:
+        return hot.slice(0, 0)
+    return hot.filter(matches(hot, pa.concat_tables(matched), primary_key))
+
+
+def _columns(target: ScopeTarget, rows: pa.Table) -> pa.Table:
+    names = file_schema(target.schema).names
+    return pa.Table.from_arrays([rows.column(name) for name in names], names=names)

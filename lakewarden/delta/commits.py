@@ -1,0 +1,70 @@
+"""Delta's own log, commit by commit: what history shows, and which versions can still be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from lakewarden.delta.place import Place
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import Missing
+
+LOG = "_delta_log"
+
+_COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json$")
+_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit's `commitInfo`; empty where its writer left none."""
+
+    version: int
+    info: dict[str, object]
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch as its writer's clock said; 0 where it said nothing. Order is by version, not by this."""
+        found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
+        return found if isinstance(found, int) else 0
+
+
+class CommitLog:
+    """The commits under one scope's `_delta_log`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def read(self, version: int) -> Commit | None:
+        """None when there is no such commit, or it has left the log."""
+        try:
+            text = self._place.read(f"{LOG}/{version:020d}.json")
+        except Missing:
+            return None
+        return Commit(version, _info(version, text))
+
+    def oldest_readable(self) -> int | None:
+        """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
+        names = self._place.names(LOG)
+        starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
+        if f"{LOG}/{0:020d}.json" in names:
+            starts.append(0)
+        return min(starts, default=None)
+
+    def commits(self) -> list[int]:
+        """The versions whose commits are still there, ascending."""
+        return [int(found[1]) for name in self._place.names(LOG) if (found := _COMMIT.match(name))]
+
+
+def _info(version: int, text: bytes) -> dict[str, object]:
+    for line in text.splitlines():
+        if b'"commitInfo"' not in line:
+            continue
+        try:
+            action = json.loads(line)
+        except ValueError as error:
+            raise Corrupt(f"commit {version} is no JSON: {error}") from error
+        if isinstance(info := action.get("commitInfo"), dict):
+            return info
+    return {}

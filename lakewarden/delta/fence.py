@@ -1,0 +1,69 @@
+"""The end of a scope's table: an empty version that stays behind, so that its version numbers never start again.
+
+Somebody may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
+a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A sweeper removes the
+fence once nobody can hold such a snapshot any more.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakewarden.delta.border import delta_errors
+from lakewarden.delta.commits import LOG
+from lakewarden.delta.place import place_of
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.report import ScopeTarget
+
+_ATTEMPTS = 20
+"""A flush may commit once more before it learns that the table is gone; more than this is somebody who will not stop."""
+
+_VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
+
+
+def fence(target: ScopeTarget, *, job_id: str) -> int | None:
+    """Empties the scope's table for good and returns the fence's version; None where there is no table. May be repeated.
+
+    Raises:
+        Conflict: others kept on committing.
+    """
+    for _ in range(_ATTEMPTS):
+        table = ScopeTable.open(target.uri)
+        if table is None:
+            return None
+        try:
+            version = _emptied(table, target, job_id)
+        except Conflict:
+            continue
+        _clear(target.uri, version)
+        return version
+    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
+
+
+def _emptied(table: ScopeTable, target: ScopeTarget, job_id: str) -> int:
+    """Commits and checkpoints a version without files."""
+    files = table.files()
+    stamp = CommitStamp(job_id, "DROP", {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
+    table.empty(stamp=stamp)
+    fenced = ScopeTable.open(target.uri)
+    if fenced is None:
+        raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
+    if fenced.files():
+        raise Conflict(f"{target.uri} was written to while it was being dropped")
+    with delta_errors(f"cannot checkpoint {target.uri}"):
+        fenced.delta.create_checkpoint()
+    return fenced.version
+
+
+def _clear(uri: str, fence_version: int) -> None:
+    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints."""
+    place = place_of(uri)
+    names = place.names()
+    place.delete(name for name in names if not name.startswith(f"{LOG}/"))
+    older = [name for name in names if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    for name in older:
+        if name.endswith(".json"):
+            place.replace(name, b"")
+    place.delete(name for name in older if not name.endswith(".json"))

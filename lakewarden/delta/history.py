@@ -1,0 +1,173 @@
+"""The commit log as people read it (k3.md K3-102 to K3-110): one entry a Delta commit, newest first.
+
+Only the commits that are shown are read, each by its own name: a page costs the same however long the history is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from lakewarden.delta.commits import Commit, CommitLog
+from lakewarden.delta.place import place_of
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import InvalidArgument, NotFound
+
+_EXPRESSION_ID = re.compile(r"#\d+L?\b")
+
+_ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
+    "UPDATE": {"numTargetRowsUpdated": ("numUpdatedRows", "num_updated_rows")},
+    "DELETE": {"numTargetRowsDeleted": ("numDeletedRows", "num_deleted_rows")},
+    "MERGE": {
+        "numTargetRowsInserted": ("num_target_rows_inserted",),
+        "numTargetRowsUpdated": ("num_target_rows_updated",),
+        "numTargetRowsDeleted": ("num_target_rows_deleted",),
+    },
+    "OPTIMIZE": {"numFilesAdded": ("numAddedFiles",), "numFilesRemoved": ("numRemovedFiles",)},
+}
+"""Metric names of K3, and what Spark and delta-rs call the same: theirs stay, K3's are added (K3-109)."""
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One commit. Operation, parameters and metrics are what we asked for where the commit is ours, else the writer's own."""
+
+    version: int
+    timestamp: str
+    """Milliseconds since the epoch, as text."""
+    operation: str
+    parameters: dict[str, str]
+    operation_metrics: dict[str, int | str]
+    user_metadata: dict[str, object]
+    """Empty where nothing was attached; text that is no JSON object stands under `raw`."""
+    engine_info: str
+    read_version: int | None
+    """The version that the commit was made from; 0 for the first."""
+
+
+def history(uri: str, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
+    """Entries of versions below `before_version` (all of them without), newest first, `limit` at most.
+
+    Commits that have left the log end the list.
+
+    Raises:
+        InvalidArgument: a negative limit or version.
+        NotFound: there is no table.
+    """
+    if limit is not None and limit < 0:
+        raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
+    if before_version is not None and before_version < 0:
+        raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
+    table = ScopeTable.open(uri)
+    if table is None:
+        raise NotFound(f"there is no Delta table at {uri} yet: nothing was flushed")
+    newest = table.version if before_version is None else min(table.version, before_version - 1)
+    return [_entry(commit) for commit in islice(_commits(uri, newest), limit)]
+
+
+def _commits(uri: str, newest: int) -> Iterator[Commit]:
+    log = CommitLog(place_of(uri))
+    for version in range(newest, -1, -1):
+        commit = log.read(version)
+        if commit is None:
+            return
+        yield commit
+
+
+def _entry(commit: Commit) -> HistoryEntry:
+    info = commit.info
+    text = info.get("userMetadata")
+    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    operation = stamp.operation if stamp else str(info.get("operation", "UNKNOWN"))
+    metrics = _numbers(stamp.metrics if stamp else _mapping(info.get("operationMetrics")))
+    return HistoryEntry(
+        version=commit.version,
+        timestamp=str(commit.timestamp),
+        operation=operation,
+        parameters=stamp.parameters if stamp else _parameters(_mapping(info.get("operationParameters"))),
+        operation_metrics=metrics | _aliases(operation, metrics),
+        user_metadata=_user_metadata(text),
+        engine_info=str(info.get("engineInfo") or ""),
+        read_version=_read_version(commit),
+    )
+
+
+def _read_version(commit: Commit) -> int | None:
+    found = commit.info.get("readVersion")
+    if isinstance(found, int):
+        return found
+    return 0 if commit.version == 0 else None
+
+
+def _user_metadata(text: object) -> dict[str, object]:
+    if text is None or text == "":
+        return {}
+    try:
+        found = json.loads(str(text))
+    except ValueError:
+        return {"raw": str(text)}
+    return found if isinstance(found, dict) else {"raw": str(text)}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(metrics: Mapping[str, object]) -> dict[str, int | str]:
+    """Spark writes numbers as text."""
+    return {name: _number(value) for name, value in metrics.items()}
+
+
+def _number(value: object) -> int | str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _aliases(operation: str, metrics: Mapping[str, int | str]) -> dict[str, int | str]:
+    if operation not in _ALIASES:
+        return {}
+    pairs = _ALIASES[operation].items()
+    return {k3: metrics[native] for k3, names in pairs if k3 not in metrics for native in names if native in metrics}
+
+
+def _parameters(parameters: Mapping[str, object]) -> dict[str, str]:
+    return {name: _parameter(name, value) for name, value in parameters.items() if value is not None}
+
+
+def _parameter(name: str, value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return normal_predicate(text) if name == "predicate" else text
+
+
+def normal_predicate(text: str) -> str:
+    """Spark's `["(id#3022L = 4)"]` → `id = 4` (K3-105): no expression ids, no list of one, no outer brackets."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    parts = found if isinstance(found, list) else [text]
+    return " AND ".join(_unwrapped(_EXPRESSION_ID.sub("", str(part))) for part in parts)
+
+
+def _unwrapped(text: str) -> str:
+    while text.startswith("(") and text.endswith(")") and _one_pair(text):
+        text = text[1:-1].strip()
+    return text
+
+
+def _one_pair(text: str) -> bool:
+    """Whether the first bracket is closed by the last character."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return place == len(text) - 1
+    return False

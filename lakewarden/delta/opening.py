@@ -1,0 +1,51 @@
+"""Opening a Delta table, and telling the ways apart in which it can fail to be there."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from deltalake import DeltaTable
+
+from lakewarden.delta.border import delta_errors
+from lakewarden.errors import Corrupt, NotFound, Unsupported
+from lakewarden.storage.location import delta_options, local_path
+
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+_NO_FILES = re.compile(r"No files in log segment|does not exist")
+
+
+def delta_uri(uri: str) -> str:
+    """The place as deltalake takes it.
+
+    Raises:
+        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and goes elsewhere.
+    """
+    path = local_path(uri)
+    place = uri if path is None else str(path)
+    if _ESCAPE.search(place):
+        raise Unsupported(f"{place}: deltalake takes a % with two hex digits, and a backslash, for an escape; use a path without")
+    return place
+
+
+def opened(uri: str, version: int | None) -> DeltaTable:
+    """Raises:
+    NotFound: there may be no table (`check_absent` says); an unknown version may look the same.
+    Corrupt: what lies there cannot be read.
+    """
+    with delta_errors(f"cannot open the Delta table at {uri}"):
+        return DeltaTable(delta_uri(uri), version=version, storage_options=delta_options(uri) or None)
+
+
+def check_absent(uri: str, error: NotFound) -> None:
+    """Raises unless there is no table at all.
+
+    deltalake says the same of that, of a directory that may not be read, and of an unknown scheme.
+    """
+    if not _NO_FILES.search(error.message):
+        raise Corrupt(error.message) from error
+    path = local_path(uri)
+    if path is not None:
+        with delta_errors(f"cannot open the Delta table at {uri}"):
+            if path.exists():
+                os.listdir(path)

@@ -1,0 +1,136 @@
+"""Bytes in and out of one scope's directory or prefix.
+
+Data files and the manifest only: Delta's own log is deltalake's business. Nothing here is synced to disk; a flush syncs
+once for all its scopes (storage.durability).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakewarden.clock import NewId, random_id
+from lakewarden.delta.border import delta_errors
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
+
+
+class Place(Protocol):
+    """What a scope's directory can do. Names are relative to it; errors are those of `delta_errors`, and `Missing`."""
+
+    def write(self, name: str, data: pa.Buffer) -> None:
+        """Writes a new object; a crash may leave a part, so nothing may name it before this returns."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Writes or replaces; readers see the old or the new one, whole."""
+        ...
+
+    def source(self, name: str) -> str | pa.Buffer:
+        """What pyarrow can open. Raises `Missing`."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Raises `Missing`."""
+        ...
+
+    def names(self, folder: str = "") -> list[str]:
+        """Every object below, or below a folder, sorted; an absent folder is empty."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Those already gone are no error."""
+        ...
+
+
+def place_of(uri: str) -> Place:
+    path = local_path(uri)
+    return RemotePlace(uri) if path is None else LocalPlace(path)
+
+
+class LocalPlace:
+    def __init__(self, root: Path, new_id: NewId = random_id) -> None:
+        self._root = str(root)
+        self._new_id = new_id
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def write(self, name: str, data: pa.Buffer) -> None:
+        with delta_errors(f"cannot write {self._path(name)}"):
+            try:
+                _write(self._path(name), data)
+            except FileNotFoundError:  # the scope's first file; a look before every write would cost more
+                os.makedirs(self._root, exist_ok=True)
+                _write(self._path(name), data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        # a hidden name: vacuum and Delta readers pass it over should a crash leave it behind
+        part = self._path(f".{name.replace('/', '-')}-{self._new_id()}")
+        with delta_errors(f"cannot write {self._path(name)}"):
+            try:
+                _write(part, data)
+                os.replace(part, self._path(name))
+            except OSError:
+                Path(part).unlink(missing_ok=True)
+                raise
+
+    def source(self, name: str) -> str | pa.Buffer:
+        if not os.path.exists(self._path(name)):
+            raise Missing(name)
+        return self._path(name)
+
+    def read(self, name: str) -> bytes:
+        with delta_errors(f"cannot read {self._path(name)}"):
+            try:
+                with open(self._path(name), "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                raise Missing(name) from None
+
+    def names(self, folder: str = "") -> list[str]:
+        root = Path(self._path(folder)) if folder else Path(self._root)
+        with delta_errors(f"cannot list {root}"):
+            return sorted(str(path.relative_to(self._root)) for path in root.rglob("*") if not path.is_dir())
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            with delta_errors(f"cannot delete {self._path(name)}"):
+                Path(self._path(name)).unlink(missing_ok=True)
+
+
+def _write(path: str, data: bytes | pa.Buffer) -> None:
+    with open(path, "wb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+
+
+class RemotePlace:
+    """Over the storage room, whose errors are ours already."""
+
+    def __init__(self, uri: str) -> None:
+        self._store: ObjectStore = open_store(uri)
+
+    def write(self, name: str, data: pa.Buffer) -> None:
+        self._store.put(name, data.to_pybytes())
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._store.put(name, data)
+
+    def source(self, name: str) -> str | pa.Buffer:
+        return pa.py_buffer(self._store.get(name))
+
+    def read(self, name: str) -> bytes:
+        return self._store.get(name)
+
+    def names(self, folder: str = "") -> list[str]:
+        return [found.key for found in self._store.list(folder)]
+
+    def delete(self, names: Iterable[str]) -> None:
+        self._store.delete(names)

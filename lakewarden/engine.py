@@ -1,0 +1,62 @@
+"""Where work over scopes runs: a few in this process, many in Spark, whose session starts when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from lakewarden.operations.fanout import FanOut, Sized, in_process
+from lakewarden.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress = Callable[[int, int], None]
+"""Told how many scopes have just been finished, and of how many in all."""
+
+StartSpark = Callable[[], "SparkSession"]
+
+
+def silent(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+class Engine:
+    """Runs work over scopes; `operations.fanout.Run` is its interface."""
+
+    def __init__(self, settings: Settings, progress: Progress, spark: StartSpark | None) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._borrowed = spark
+        self._own: SparkSession | None = None
+
+    def run(self, work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+        """The results in the order of the items."""
+        total = len(items)
+        return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
+
+    def session(self) -> SparkSession:
+        """The Spark session: the one that was lent, or our own, started at the first call."""
+        if self._borrowed is not None:
+            return self._borrowed()
+        if self._own is None:
+            from lakewarden.spark.session import start_session  # the JVM's client: a second that most commands never need
+
+            self._own = start_session(self._settings.spark)
+        return self._own
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._own.stop()
+            self._own = None
+
+    def _fan_out(self, items: int) -> FanOut:
+        if items < self._settings.flush.in_process_below:
+            return in_process
+        session = self.session()
+        from lakewarden.spark.fanout import SparkFanOut  # as above
+
+        return SparkFanOut(session, self._settings.spark)

@@ -1,0 +1,99 @@
+"""The one family of errors: a code for programs, a sentence for people, and whether trying again may help.
+
+The codes are those of the public interface (docs/reference/errors.md). What decides a retry is the type:
+a `Transient` error may go away by itself, a `Terminal` one will not.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakewardenError(Exception):
+    """Root of every error that Lakewarden raises on purpose."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Terminal(LakewardenError):
+    """Trying the same again cannot succeed."""
+
+
+class Transient(LakewardenError):
+    """Trying the same again may succeed."""
+
+
+class InvalidArgument(Terminal):
+    """A bad option, value, template, name or default."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class AlreadyExists(Terminal):
+    """The name is taken."""
+
+    code = "ALREADY_EXISTS"
+
+
+class NotFound(Terminal):
+    """No such namespace, table, storage, user, job or version."""
+
+    code = "NOT_FOUND"
+
+
+class PermissionDenied(Terminal):
+    """The role may not."""
+
+    code = "PERMISSION_DENIED"
+
+
+class ConstraintViolation(Terminal):
+    """A row breaks the primary key, NOT NULL, or its column's range or form."""
+
+    code = "CONSTRAINT_VIOLATION"
+
+
+class InUse(Terminal):
+    """Something still depends on what was to go."""
+
+    code = "CONFLICT"
+
+
+class Conflict(Transient):
+    """A race was lost: nothing was changed, and trying again may win."""
+
+    code = "CONFLICT"
+
+
+class Unsupported(Terminal):
+    """Known, and not for this."""
+
+    code = "UNSUPPORTED"
+
+
+class StorageUnavailable(Transient):
+    """The store cannot be reached, or refused the request for now."""
+
+    code = "STORAGE_UNAVAILABLE"
+
+
+class StorageRefused(Terminal):
+    """The store answered and said no: not writable, full, forbidden."""
+
+    code = "STORAGE_UNAVAILABLE"
+
+
+class Corrupt(Terminal):
+    """What lies in the store cannot be read, or contradicts itself."""
+
+    code = "CORRUPT"
+
+
+class Internal(Terminal):
+    """A fault of ours."""
+
+    code = "INTERNAL"

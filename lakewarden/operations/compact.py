@@ -1,0 +1,121 @@
+"""Compact: the newest small files of a scope become one, as flushes left them behind. The rows stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.files import DataFile, compact_name, write_file
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading import open_file
+from lakewarden.delta.rows import read_files
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.plan import ScopePlan, unmoved
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics
+from lakewarden.operations.tail import TailRule, fitting, small_run
+from lakewarden.settings import CompactionSettings
+
+
+@dataclass(frozen=True)
+class CompactOptions:
+    """The bounds of one compaction; which of the two row bounds holds follows from the scope."""
+
+    min_eligible_segments: int = 5
+    max_segments_per_run: int = 8
+    user_max_segment_rows: int = 10_000
+    shared_max_segment_rows: int = 25_000
+
+    @classmethod
+    def of(cls, settings: CompactionSettings) -> CompactOptions:
+        return cls(**settings.model_dump())
+
+    def rule(self, target: ScopeTarget) -> TailRule:
+        rows = self.shared_max_segment_rows if target.scope.user is None else self.user_max_segment_rows
+        return TailRule(self.min_eligible_segments, self.max_segments_per_run, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactPlan(ScopePlan):
+    """`selected` become one file; newest first."""
+
+    selected: tuple[DataFile, ...] = ()
+
+
+def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:  # noqa: ARG001  # every plan's shape
+    """Selects the tail.
+
+    Raises:
+        Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
+    """
+    table = ScopeTable.open(target.uri)
+    if table is None:
+        return CompactPlan(target=target, operation="compact", version=None, nothing="nothing was flushed yet")
+    rule = options.rule(target)
+    small = small_run(table.files()[::-1], rule)
+    run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
+    selected = fitting(run, rule)
+    rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
+    return CompactPlan(
+        target=target,
+        operation="compact",
+        version=table.version,
+        state=table.state(target.app_id),
+        parameters={
+            "min_eligible_segments": str(rule.min_files),
+            "max_segments_per_run": str(rule.max_files),
+            "max_segment_rows": str(rule.max_rows),
+        },
+        nothing="" if selected else _why_not(len(small), len(run), rule),
+        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become one",
+        metrics={"files_added": 1, "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
+        files=tuple(file.path for file in selected),
+        selected=selected,
+    )
+
+
+def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> ScopeReport:
+    """Writes the one file and swaps it in; discards it when the tail has moved by then, for the next run to take all.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan)
+    target = live_schema(plan.target, table)
+    oldest_first = plan.selected[::-1]
+    rows = read_files(table, oldest_first, target.schemas)
+    reach("after-read")
+    output = write_file(target, rows, compact_name(new_id))
+    reach("after-data-file")
+    metrics = rewrite_metrics(plan.selected, (output,))
+    stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
+    rewrite = Rewrite(target, table.version, oldest_first, (output,), stamp)
+    landed = land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
+    if isinstance(landed, str):
+        return plan.skipped(landed)
+    return plan.done(landed.state, metrics, plan.files, clock())
+
+
+def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The part of the run that was written under the schema version that the table has now; footers tell."""
+    current = live_schema(target, table).schema.version
+    place = place_of(target.uri)
+    return tuple(takewhile(lambda file: open_file(place, file.path).footer.schema_version == current, small))
+
+
+def _why_not(small: int, same_schema: int, rule: TailRule) -> str:
+    if same_schema >= rule.min_files:
+        return f"the two newest of its {same_schema} small files have more than {rule.max_rows} rows together"
+    if small >= rule.min_files:
+        return f"{same_schema} of its {small} newest small files are of the current schema, and {rule.min_files} are needed"
+    return f"its {small} newest files are small (fewer than {rule.max_rows} rows), and {rule.min_files} are needed"
+
+
+def _tail_moved(newer: ScopeTable, plan: CompactPlan) -> str:
+    tail = tuple(file.path for file in newer.files()[::-1][: len(plan.files)])
+    return "" if tail == plan.files else "the tail moved: a newer file was flushed meanwhile"

@@ -1,0 +1,94 @@
+"""Work over many scopes: packed by estimated bytes, guarded so that one scope's fault stays its own.
+
+Where the packs run (this process, or Spark's tasks) is the caller's choice; the work is the same plain function.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from lakewarden.clock import system_clock
+from lakewarden.errors import LakewardenError, Transient
+from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS = 4
+"""Small scopes in one process mostly wait for the store; more threads than this only queue for the interpreter."""
+
+
+@dataclass(frozen=True)
+class Sized(Generic[T]):
+    """A piece of work and its estimated bytes."""
+
+    work: T
+    bytes: int
+
+
+Advance = Callable[[int], None]
+"""Told how many more scopes are finished."""
+
+
+class FanOut(Protocol):
+    """Runs `work` over every item, anywhere, and returns the results in the order of the items."""
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]: ...
+
+
+class Run(Protocol):
+    """A `FanOut` that somebody chose already, with a progress bar behind it (`engine.Engine.run`)."""
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]: ...
+
+
+def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
+    """Indexes of the items, in packs of at most so many bytes and items; the heaviest packs first.
+
+    An item above `max_bytes` has a pack of its own, so that one big tenant does not hold up thousands.
+    """
+    packs: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(items)), key=lambda i: -items[i].bytes):
+        if not packs or items[index].bytes > room or len(packs[-1]) == max_items:
+            packs.append([])
+            room = max_bytes
+        packs[-1].append(index)
+        room -= items[index].bytes
+    return packs
+
+
+def in_process(work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+    """A `FanOut` for a few small scopes: no JVM, a few threads."""
+
+    def run(item: Sized[T]) -> R:
+        result = work(item.work)
+        advance(1)
+        return result
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(run, items))
+
+
+def fault_of(error: Exception) -> Fault:
+    """The error as a value. One that is not of our family is a fault of ours, and keeps where it came from."""
+    if isinstance(error, LakewardenError):
+        return Fault(error.code, error.message, isinstance(error, Transient))
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return Fault("INTERNAL", f"{type(error).__name__}: {error} (in {where.name}, line {where.lineno} of {where.filename})", False)
+
+
+def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeReport]) -> ScopeReport:
+    """Runs the work on one scope; whatever it raises becomes that scope's report.
+
+    The one broad `except` of a task: among thousands of scopes, an unforeseen fault of one may not end the others' work.
+    """
+    try:
+        return run()
+    except Exception as error:  # reported as INTERNAL with its place, and the job fails for it
+        fault = fault_of(error)
+        return ScopeReport(target.scope, operation, "failed", target.uri, reason=fault.message, fault=fault, finished_at=system_clock())

@@ -1,0 +1,94 @@
+"""What every plan of a maintenance operation has in common: one scope, the version that was read, and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict
+from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopePlan:
+    """A plan for one scope; printed, it says what would be done, or why nothing is."""
+
+    target: ScopeTarget
+    operation: Operation
+    version: int | None
+    """The Delta version that it was made from, and that it can be run on; None where the scope has no table."""
+    state: ScopeState | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    nothing: str = ""
+    """Why there is nothing to do; empty where there is something."""
+    summary: str = ""
+    """What would be done, and what would be left and why."""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """What is known of the outcome before it."""
+    files: tuple[str, ...] = ()
+    """The files that it would touch, relative to the scope."""
+
+    def __str__(self) -> str:
+        where = "no table" if self.version is None else f"version {self.version}"
+        what = f"nothing to do: {self.nothing}" if self.nothing else self.summary
+        return f"{self.operation} {self.target.scope} at {where}: {what}"
+
+    def report(self) -> ScopeReport:
+        """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""
+        return self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
+
+    def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
+        """The report of a run that changed nothing."""
+        return self._report("skipped", reason, (), state)
+
+    def done(self, state: ScopeState, metrics: Mapping[str, int], files: tuple[str, ...], at: datetime) -> ScopeReport:
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            "done",
+            self.target.uri,
+            version=state.version,
+            parameters=dict(self.parameters),
+            metrics=dict(metrics),
+            state=state,
+            files=files,
+            finished_at=at,
+        )
+
+    def _report(self, outcome: Outcome, reason: str, files: tuple[str, ...], state: ScopeState | None = None) -> ScopeReport:
+        shown = state or self.state
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            outcome,
+            self.target.uri,
+            reason=reason,
+            version=shown.version if shown else None,
+            parameters=dict(self.parameters),
+            metrics=dict(self.metrics) if outcome == "planned" else {},
+            state=shown,
+            files=files,
+        )
+
+
+def unmoved(plan: ScopePlan) -> ScopeTable:
+    """Opens the table that the plan was made from.
+
+    Raises:
+        Conflict: it has another version by now.
+    """
+    table = ScopeTable.open(plan.target.uri)
+    if table is None or table.version != plan.version:
+        now = "no version at all" if table is None else f"version {table.version}"
+        planned = f"the {plan.operation} of {plan.target.scope} was planned at version {plan.version}"
+        raise Conflict(f"{planned}, and there is {now} now; plan again")
+    return table
+
+
+def renew_manifest(target: ScopeTarget, table: ScopeTable, snapshot: Snapshot, now: datetime) -> None:
+    """Writes manifest.json for `snapshot`, which a commit on top of `table` has made."""
+    write_manifest(target, snapshot, last_batch=table.next_batch() - 1, now=now)

@@ -1,0 +1,1 @@
+from lakewarden.report import *  # noqa

@@ -1,0 +1,234 @@
+"""Restore: a scope's rows as an older version had them. A commit of its own, on top: nothing of the history is lost.
+
+The rows come back, never an older schema: old files are read by column id under the newest one. The watermark of the
+write log stays where it is, so that no row is flushed a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.files import DataFile, NewFile, compact_name
+from lakewarden.delta.known import known_files
+from lakewarden.delta.place import place_of
+from lakewarden.delta.schema import version_of
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.errors import InvalidArgument, NotFound, Unsupported
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.open import open_store
+
+_OPERATION = "RESTORE"
+
+
+@dataclass(frozen=True)
+class RestoreOptions:
+    """Exactly one of the two. A timestamp without a zone is UTC."""
+
+    version: int | None = None
+    timestamp: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorePlan(ScopePlan):
+    """`adds` come back and `removes` go; `to` is the version whose rows they make."""
+
+    to: int = 0
+    schema: TableSchema
+    """The columns that the table has afterwards: those that it has now, unless they are another writer's."""
+    adds: tuple[NewFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+
+
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:  # noqa: ARG001  # every plan's shape
+    """Says which files and rows would come and go.
+
+    Raises:
+        InvalidArgument: not exactly one of version and timestamp.
+        NotFound: no such version, nothing was there at that moment, or its files were vacuumed; says which versions work.
+        Unsupported: another writer's columns, deletion vectors or partitions are in the way.
+    """
+    if (options.version is None) == (options.timestamp is None):
+        raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
+    table = ScopeTable.open(target.uri)
+    if table is None:
+        raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
+    _check(target, table)
+    listing = open_store(target.uri).list("")
+    timeline = read_timeline(place_of(target.uri), table.version, listing)
+    present = frozenset(found.key for found in listing)
+    to = _version(target, table, timeline, options, present)
+    source = ScopeTable.open(target.uri, to) or table
+    source.schema_version(target.schemas)
+    _check(target, source)
+    if missing := _missing(source.files(), present):
+        raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
+    return _plan(target, options, table, source)
+
+
+def run_restore(
+    plan: RestorePlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,
+    reach: Reach = no_faults,
+) -> ScopeReport:
+    """One strict commit, after a last look that every file that comes back is there.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+        NotFound: a file was lost since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan)
+    present = frozenset(found.key for found in open_store(plan.target.uri).list(""))
+    if missing := _missing(plan.adds, present):
+        raise NotFound(
+            f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
+        )
+    reach("after-read")
+    now = clock()
+    adds = _apart(table, plan.adds, new_id)
+    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=_stamp(plan, job_id), now=now)
+    reach("after-commit")
+    snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now)
+    renew_manifest(plan.target, table, snapshot, now)
+    reach("after-manifest")
+    return plan.done(snapshot.state, plan.metrics, plan.files, clock())
+
+
+def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options: RestoreOptions, present: frozenset[str]) -> int:
+    if options.version is not None:
+        if not 0 <= options.version <= timeline.newest:
+            raise _gone(target, table, timeline, present, f"there is no version {options.version}")
+        if not timeline.has(options.version):
+            raise _gone(
+                target, table, timeline, present, f"version {options.version} was given up by a vacuum, or has left the log"
+            )
+        return options.version
+    moment = _utc(options.timestamp)
+    found = timeline.at(moment)
+    if found is None or not timeline.has(found):
+        what = f"no version that was there at {moment.isoformat()} is left"
+        raise _gone(target, table, timeline, present, what)
+    return found
+
+
+def _utc(timestamp: datetime | None) -> datetime:
+    assert timestamp is not None  # exactly one of the two is given
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+
+
+def _gone(target: ScopeTarget, table: ScopeTable, timeline: Timeline, present: frozenset[str], what: str) -> NotFound:
+    """The refusal, with the range that still works."""
+    oldest = timeline.oldest_whole((unquote(file.path) for file in table.files()), present)
+    works = "no version still works" if oldest is None else f"versions {oldest} to {timeline.newest} still work"
+    kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept and oldest is not None else ""
+    return NotFound(f"restore {target.scope}: {what}; {works}{kept}")
+
+
+def _missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> list[str]:
+    return [file.path for file in files if file.path not in present and unquote(file.path) not in present]
+
+
+def _check(target: ScopeTarget, table: ScopeTable) -> None:
+    """Raises:
+    Unsupported: the version's files alone are not its rows.
+    """
+    mapped = table.delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapped or not (table.plain or _foreign(target, table)):
+        raise Unsupported(
+            f"restore {target.scope}: version {table.version} has another writer's column mapping, deletion vectors or"
+            " partitions, which only that writer's own RESTORE can put back"
+        )
+
+
+def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
+    """Whether somebody changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
+    return version_of(table.columns, target.schemas) is None
+
+
+def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable) -> RestorePlan:
+    removes, returning = _difference(table, source, every=_foreign(target, table))
+    adds = known_files(source, returning)
+    metrics = _metrics(adds, removes)
+    asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
+    return RestorePlan(
+        target=target,
+        operation="restore",
+        version=table.version,
+        schema=(source if _foreign(target, table) else table).schema_version(target.schemas),
+        state=table.state(target.app_id),
+        parameters={"version": str(source.version)} | asked,
+        nothing="" if adds or removes else f"it is in the state of version {source.version} already",
+        summary=(
+            f"back to version {source.version}: {len(adds)} files with {metrics['rows_added']} rows come,"
+            f" {len(removes)} files with {metrics['rows_removed']} rows go"
+        ),
+        metrics=metrics,
+        files=(*(f"+{file.path}" for file in adds), *(f"-{file.path}" for file in removes)),
+        to=source.version,
+        adds=adds,
+        removes=removes,
+    )
+
+
+def _difference(table: ScopeTable, source: ScopeTable, *, every: bool) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+    """The files that go and those that come."""
+    if every:
+        return table.files(), source.files()
+    live, then = ({file.path for file in one.files()} for one in (table, source))
+    removes = tuple(file for file in table.files() if file.path not in then)
+    return removes, tuple(file for file in source.files() if file.path not in live)
+
+
+def _apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
+    """The files to add, those that are live now as copies: no commit can remove and add the same path."""
+    place = place_of(table.uri)
+    live = {file.path for file in table.files()}
+    apart = []
+    for file in adds:
+        if file.path in live:
+            name = compact_name(new_id)
+            place.write(name, pa.py_buffer(place.read(unquote(file.path))))
+            apart.append(replace(file, path=name))
+        else:
+            apart.append(file)
+    return tuple(apart)
+
+
+def _metrics(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> dict[str, int]:
+    added, removed = tuple(adds), tuple(removes)
+    return {
+        "files_added": len(added),
+        "files_removed": len(removed),
+        "bytes_added": sum(file.size for file in added),
+        "bytes_removed": sum(file.size for file in removed),
+        "rows_added": sum(file.rows for file in added),
+        "rows_removed": sum(file.rows or 0 for file in removed),
+    }
+
+
+def _stamp(plan: RestorePlan, job_id: str) -> CommitStamp:
+    """Metrics in the words of Delta's own RESTORE."""
+    native = {
+        "numRestoredFiles": plan.metrics["files_added"],
+        "numRemovedFiles": plan.metrics["files_removed"],
+        "restoredFilesSize": plan.metrics["bytes_added"],
+        "removedFilesSize": plan.metrics["bytes_removed"],
+        "numRestoredRows": plan.metrics["rows_added"],
+        "numRemovedRows": plan.metrics["rows_removed"],
+    }
+    return CommitStamp(job_id, _OPERATION, dict(plan.parameters), native)

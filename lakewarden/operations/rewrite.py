@@ -1,0 +1,129 @@
+"""The commit of compact and optimize: the same rows in other files. A flush wins, and the rewrite backs off.
+
+The commit may land behind others' commits as long as every file that it replaces is still live; delta-rs would rebase it
+the same way. It is made strictly all the same, from a snapshot that was looked at: a rebase would also pass over a vacuum's
+horizon, and a vacuum may delete files that were not committed before it (operations/vacuum.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+
+from lakewarden.clock import Clock
+from lakewarden.delta.files import DataFile, NewFile
+from lakewarden.delta.place import place_of
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
+from lakewarden.errors import Conflict, Unsupported
+from lakewarden.faults import Reach
+from lakewarden.operations.plan import renew_manifest
+from lakewarden.report import ScopeTarget
+
+_ATTEMPTS = 10
+"""Commits of others that may come between one after another; a scope that is written that fast is compacted later."""
+
+Objection = Callable[[ScopeTable], str]
+"""Says why a rewrite may not land on this newer version; empty where it may."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Files that were written, and those that they are to replace. `read_version` is where those were read."""
+
+    target: ScopeTarget
+    read_version: int
+    inputs: tuple[DataFile, ...]
+    outputs: tuple[NewFile, ...]
+    stamp: CommitStamp
+
+
+def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> dict[str, int]:
+    return {
+        "files_added": len(outputs),
+        "files_removed": len(inputs),
+        "bytes_added": sum(file.size for file in outputs),
+        "bytes_removed": sum(file.size for file in inputs),
+        "rows_rewritten": sum(file.rows for file in outputs),
+    }
+
+
+def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
+    """The same in the words of Delta's own OPTIMIZE, for its history."""
+    return {
+        "numAddedFiles": metrics["files_added"],
+        "numRemovedFiles": metrics["files_removed"],
+        "numAddedBytes": metrics["bytes_added"],
+        "numRemovedBytes": metrics["bytes_removed"],
+        "numOutputRows": metrics["rows_rewritten"],
+    }
+
+
+def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
+    """The target as of the schema version that the table has now: only a flush changes a table's columns.
+
+    Raises:
+        Unsupported: the table is none whose files can be rewritten: another writer's columns, deletion vectors, partitions.
+    """
+    schema = table.schema_version(target.schemas)
+    if not table.plain:
+        raise Unsupported(
+            f"{target.uri} has deletion vectors or partitions of another writer; rewrite it without them"
+            " (REORG TABLE … APPLY (PURGE))"
+        )
+    return replace(target, schemas=target.schemas[: target.schemas.index(schema) + 1])
+
+
+def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Snapshot | str:
+    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded."""
+    reason = "other commits kept coming between"
+    for _ in range(_ATTEMPTS):
+        table = ScopeTable.open(rewrite.target.uri)
+        if table is None:
+            reason = "the table is gone"
+            break
+        if _landed(table, rewrite):  # the answer of the last attempt was lost
+            return _finish(rewrite, table, table.snapshot(rewrite.target.app_id), clock(), reach)
+        if reason := _vacuumed(table, rewrite.read_version) or _replaced(table, rewrite.inputs) or objection(table):
+            break
+        try:
+            return _commit(rewrite, table, clock(), reach)
+        except Conflict:
+            reason = "other commits kept coming between"
+    place_of(rewrite.target.uri).delete(file.path for file in rewrite.outputs)
+    return f"discarded: {reason}"
+
+
+def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Snapshot:
+    version = table.commit(
+        rewrite.outputs, rewrite.inputs, schema=rewrite.target.schema, stamp=rewrite.stamp, now=now, data_change=False
+    )
+    reach("after-commit")
+    snapshot = table.snapshot(rewrite.target.app_id).after(version, rewrite.outputs, rewrite.inputs, now)
+    return _finish(rewrite, table, snapshot, now, reach)
+
+
+def _finish(rewrite: Rewrite, table: ScopeTable, snapshot: Snapshot, now: datetime, reach: Reach) -> Snapshot:
+    renew_manifest(rewrite.target, table, snapshot, now)
+    reach("after-manifest")
+    return snapshot
+
+
+def _landed(table: ScopeTable, rewrite: Rewrite) -> bool:
+    live = {file.path for file in table.files()}
+    return any(file.path in live for file in rewrite.outputs)
+
+
+def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
+    live = {file.path for file in table.files()}
+    gone = sum(file.path not in live for file in inputs)
+    return f"another commit replaced {gone} of its files meanwhile" if gone else ""
+
+
+def _vacuumed(table: ScopeTable, since: int) -> str:
+    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.uri), table.version))
+    return "a vacuum began meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

@@ -1,0 +1,46 @@
+"""Which scopes an operation means: those of the named tables, or of all, for every user or for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.report import ScopeTarget
+from lakewarden.planning.pending import Pending
+from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse, find_table
+
+
+def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    """The tables by name, all of the warehouse where none is named.
+
+    Raises:
+        NotFound: a name that is no table's.
+    """
+    return [find_table(catalog, TableName.parse(name)) for name in names] if names else list(catalog.tables.values())
+
+
+def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scope]:
+    """The scopes of a table that were ever flushed; the one of `user` where it is given.
+
+    Raises:
+        InvalidArgument: a user for a SHARED table.
+    """
+    if table.type == "SHARED" or user is not None:
+        return [Scope(table.name, user)]
+    return [Scope(table.name, one) for one in sorted(warehouse.registry.users(table.id))]
+
+
+def targets_of(warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None) -> list[ScopeTarget]:
+    scopes = [scope for table in named_tables(catalog, names) for scope in scopes_of(warehouse, table, user)]
+    return [warehouse.target(catalog, scope) for scope in scopes]
+
+
+def among(catalog: Catalog, pending: Iterable[Pending], names: Sequence[str], user: str | None) -> list[Pending]:
+    """Those pending scopes that the names and the user mean.
+
+    Raises:
+        NotFound: a name that is no table's.
+    """
+    tables = {table.name for table in named_tables(catalog, names)}
+    return [one for one in pending if one.table in tables and user in (None, one.user)]

@@ -1,0 +1,65 @@
+"""How the scopes with pending rows stand: the view of an operator who asks what is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.catalog.model import Catalog
+from lakewarden.delta.history import history
+from lakewarden.delta.table import ScopeTable
+from lakewarden.operations.fanout import Advance
+from lakewarden.planning.pending import Pending
+from lakewarden.warehouse import Warehouse
+
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class ScopeStatus:
+    """One scope with pending rows. Ages in seconds, sizes in bytes; files and bytes are those of its Delta table."""
+
+    table: str
+    user: str | None
+    pending_rows: int
+    pending_bytes: int
+    oldest_pending_age: float
+    oldest_pending: datetime
+    version: int | None
+    files: int
+    bytes: int
+    last_operation: str | None
+
+
+def status(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending], advance: Advance) -> list[ScopeStatus]:
+    """Every scope with pending rows, the one that waits longest first."""
+    now = warehouse.clock()
+
+    def look(one: Pending) -> ScopeStatus:
+        found = _look(warehouse, catalog, one, now)
+        advance(1)
+        return found
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(look, sorted(pending, key=lambda one: one.oldest)))
+
+
+def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
+    target = warehouse.target(catalog, one.scope)
+    table = ScopeTable.open(target.uri)
+    state = table.state(target.app_id) if table else None
+    newest = history(target.uri, limit=1) if table else []
+    return ScopeStatus(
+        table=str(one.table),
+        user=one.user,
+        pending_rows=one.rows,
+        pending_bytes=one.bytes,
+        oldest_pending_age=round((now - one.oldest).total_seconds(), 3),
+        oldest_pending=one.oldest,
+        version=state.version if state else None,
+        files=state.files if state else 0,
+        bytes=state.bytes if state else 0,
+        last_operation=newest[0].operation if newest else None,
+    )

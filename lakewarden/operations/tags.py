@@ -1,0 +1,64 @@
+"""Tags: names of versions, kept as objects, so that no vacuum takes what a name still points at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
+from lakewarden.report import ScopeTarget
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A version of one scope, by name. `user` is None for a SHARED table."""
+
+    name: str
+    user: str | None
+    version: int
+
+
+def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, version: int | None) -> Tag:
+    """Names a version, the newest where none is given.
+
+    Raises:
+        InvalidArgument: the name is not 1 to 64 letters, digits, `_`, `.` or `-`.
+        NotFound: the scope has no table yet, or no such version.
+        AlreadyExists: the scope has a tag of that name.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument(f"tag {name!r}: a tag has 1 to 64 letters, digits, `_`, `.` or `-`, and does not start with `.` or `-`")
+    table = ScopeTable.open(target.uri, version)
+    if table is None:
+        raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+    tag = Tag(name, target.scope.user, table.version)
+    try:
+        state.create(_key(table_id, tag), json.dumps({"user": tag.user, "version": tag.version}).encode())
+    except AlreadyThere as error:
+        raise AlreadyExists(f"{target.scope} has a tag {name!r} already") from error
+    return tag
+
+
+def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tuple[int, ...]]:
+    """The versions that tags of a table keep, by user."""
+    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+    for entry in state.list(f"tags/{table_id}"):
+        try:
+            tag = json.loads(state.get(entry.key))
+            kept[tag["user"]] += (int(tag["version"]),)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"the tag {entry.key} in {state.uri} can't be read: {error}") from error
+    return kept
+
+
+def _key(table_id: str, tag: Tag) -> str:
+    """By a hash of the user: any text may be a user id, and no tag is ever looked up by listing users."""
+    return f"tags/{table_id}/{hashlib.sha256((tag.user or '').encode()).hexdigest()}/{tag.name}"

@@ -1,0 +1,231 @@
+"""Vacuum: deletes the files that no version inside the retention needs, and the log entries that nobody can ask for.
+
+What stays, whatever the clock of any writer said:
+
+- every file of every version that was the newest at some moment since the horizon (`now` less the retention), and of the
+  versions in `keep_versions`; and so every live file;
+- a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
+  commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
+- `manifest.json`, `_files/`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
+
+The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
+that would need one of these files either came before, and then this commit is refused, or comes after, and sees it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import unquote
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commits import LOG
+from lakewarden.delta.place import place_of
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
+from lakewarden.errors import Conflict, InvalidArgument, NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+
+SAFE_HOURS = 168
+"""A week: below it, a reader of an older version or a slow writer may lose files under its hands."""
+
+_ORPHAN_AGE = timedelta(hours=24)
+"""No writer takes a day between writing a file and committing it."""
+
+_LOG_AGE = timedelta(days=30)
+"""Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class VacuumOptions:
+    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` has to be said."""
+
+    retain_hours: float | None = None
+    force: bool = False
+    keep_versions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VacuumPlan(ScopePlan):
+    """`data_files` go after the horizon's commit, `log_files` after them, in this order. `files` are both."""
+
+    data_files: tuple[StoredObject, ...] = ()
+    log_files: tuple[str, ...] = ()
+
+
+def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
+    """Lists exactly what a run removes.
+
+    Raises:
+        InvalidArgument: the retention is no number of hours, or below 168 without `force`.
+        NotFound: a version to keep is not there any more.
+    """
+    hours = _retention(target, options)
+    now = clock()
+    horizon = now - timedelta(hours=hours)
+    table = ScopeTable.open(target.uri)
+    if table is None:
+        return VacuumPlan(target=target, operation="vacuum", version=None, nothing="nothing was flushed yet")
+    listing = open_store(target.uri).list("")
+    timeline = read_timeline(place_of(target.uri), table.version, listing)
+    oldest = timeline.needed_since(horizon)
+    kept = _kept(timeline, options.keep_versions, oldest)
+    needed = _needed(table, timeline, oldest, kept)
+    data = tuple(_removable(listing, needed, timeline, min(horizon, now - _ORPHAN_AGE)))
+    log = expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE))
+    return VacuumPlan(
+        target=target,
+        operation="vacuum",
+        version=table.version,
+        state=table.state(target.app_id),
+        parameters=_parameters(hours, horizon, oldest, kept),
+        nothing="" if data or log else f"a version of the last {hours:g} hours, or a writer, may need any of its files",
+        summary=_summary(data, log, hours, oldest),
+        metrics={"files_deleted": len(data), "bytes_deleted": sum(file.size for file in data), "log_files_deleted": len(log)},
+        files=(*(file.key for file in data), *log),
+        data_files=data,
+        log_files=log,
+    )
+
+
+def run_vacuum(
+    plan: VacuumPlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,  # noqa: ARG001  # every run's shape
+    reach: Reach = no_faults,
+) -> ScopeReport:
+    """Commits the horizon, deletes what the plan lists, commits the end.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan)
+    state = plan.state or table.state(plan.target.app_id)
+    if plan.data_files:
+        _commit_horizon(plan, table, job_id, clock())
+        reach("after-start")
+        sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
+        _delete(plan, reach)
+        state = _commit_end(plan, job_id, clock, reach).state
+    open_store(plan.target.uri).delete(plan.log_files)
+    reach("after-log")
+    return plan.done(state, plan.metrics, plan.files, clock())
+
+
+def _retention(target: ScopeTarget, options: VacuumOptions) -> float:
+    hours = target.retention_hours if options.retain_hours is None else options.retain_hours
+    if not math.isfinite(hours) or hours < 0:
+        raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is none; give a number from 0 on")
+    if hours < SAFE_HOURS and not options.force:
+        raise InvalidArgument(
+            f"vacuum {target.scope}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
+            f" restores still use would go. Retain {SAFE_HOURS} hours or more, or force it"
+        )
+    return float(hours)
+
+
+def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:
+    """The versions to keep that are older than the horizon's."""
+    for version in wanted:
+        if not timeline.has(version):
+            raise NotFound(
+                f"version {version} can't be kept: it is not there any more; versions {timeline.oldest} to {timeline.newest} are"
+            )
+    return tuple(sorted({version for version in wanted if version < oldest}))
+
+
+def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
+    """What was live at `oldest`, what came since, and what the kept versions hold; as the log spells paths and as stores do."""
+    paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
+    for version in {oldest, *kept} - {table.version}:
+        if old := ScopeTable.open(table.uri, version):
+            paths |= {file.path for file in old.files()}
+    return frozenset(paths | {unquote(path) for path in paths})
+
+
+def _removable(
+    listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
+) -> list[StoredObject]:
+    named = timeline.named
+    known = named | {unquote(path) for path in named}
+    nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
+    return [
+        found
+        for found in listing
+        if _is_data(found.key)
+        and not found.key.startswith(nested)
+        and found.key not in needed
+        and (found.key in known or found.modified <= orphans_before)
+    ]
+
+
+def _is_data(key: str) -> bool:
+    return key.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in key.split("/"))
+
+
+def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:
+    return {
+        "retention_hours": f"{hours:g}",
+        "horizon": horizon.isoformat(timespec="milliseconds"),
+        OLDEST: str(oldest),
+        KEPT: ",".join(map(str, kept)),
+    }
+
+
+def _summary(data: Sequence[StoredObject], log: Sequence[str], hours: float, oldest: int) -> str:
+    size = sum(file.size for file in data)
+    files = f"{len(data)} files of {size} bytes go, which no version of the last {hours:g} hours needs"
+    return f"{files}; version {oldest} is the oldest that still works" + (f"; {len(log)} expired log files go" if log else "")
+
+
+def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> None:
+    metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
+    _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), now)
+
+
+def _delete(plan: VacuumPlan, reach: Reach) -> None:
+    store = open_store(plan.target.uri)
+    half = len(plan.data_files) // 2
+    store.delete(file.key for file in plan.data_files[:half])
+    reach("during-deletes")
+    store.delete(file.key for file in plan.data_files[half:])
+    reach("after-deletes")
+
+
+def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Snapshot:
+    """The second mark; others may commit meanwhile, so it goes on top of whatever is there."""
+    metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
+    stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
+    for _ in range(_ATTEMPTS):
+        table = ScopeTable.open(plan.target.uri)
+        if table is None:
+            break
+        now = clock()
+        try:
+            version = _mark(table, plan, stamp, now)
+        except Conflict:
+            continue
+        reach("after-end")
+        snapshot = table.snapshot(plan.target.app_id).after(version, (), (), now)
+        renew_manifest(plan.target, table, snapshot, now)
+        return snapshot
+    raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, and others kept committing before it could say so")
+
+
+def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, now: datetime) -> int:
+    return table.commit((), (), schema=table.schema_version(plan.target.schemas), stamp=stamp, now=now, data_change=False)

@@ -1,0 +1,71 @@
+"""Z-order: rows in an order in which rows close in several columns lie close together, so that files exclude by all of them.
+
+Each column's values are replaced by their rank, spread over the same number of bits, and the bits of the columns are
+interleaved, highest first. Ranks make it independent of types and of skewed values. NULL comes after all values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import InvalidArgument
+
+_BITS = 63
+"""Bits of a Z-value: those of a signed 64-bit number that is not negative."""
+
+_MAX_COLUMNS = 16
+"""More leave fewer than four bits a column, which order nothing."""
+
+_WITHOUT_ORDER = {"JSON", "FILE"}
+"""Types whose text's order means nothing."""
+
+
+def check_columns(schema: TableSchema, columns: Sequence[str]) -> None:
+    """Raises:
+    InvalidArgument: a column that there is not, twice the same, too many, or one of a type without an order.
+    """
+    if len(columns) > _MAX_COLUMNS:
+        raise InvalidArgument(f"ZORDER BY {len(columns)} columns: at most {_MAX_COLUMNS} can be told apart in the order")
+    for position, name in enumerate(columns):
+        column = schema.column(name)
+        if column is None:
+            raise InvalidArgument(f"ZORDER BY {name}: there is no such column; the table has {', '.join(schema.names)}")
+        if name in columns[:position]:
+            raise InvalidArgument(f"ZORDER BY names {name} twice")
+        if column.type.name in _WITHOUT_ORDER:
+            raise InvalidArgument(f"ZORDER BY {name}: values of type {column.type} have no order; choose another column")
+
+
+def z_ordered(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows, sorted by their Z-value; equal ones keep their order."""
+    return rows.take(pc.sort_indices(z_values([rows.column(name) for name in columns])))
+
+
+def z_values(columns: Sequence[pa.ChunkedArray[Any]]) -> pa.Array[Any]:
+    """One whole number a row. The first column has the highest bit of each round."""
+    bits = _BITS // len(columns)
+    z: pa.Array[Any] = pa.repeat(pa.scalar(0, pa.int64()), len(columns[0]))
+    ranks = [_spread(column, bits) for column in columns]
+    for bit in range(bits - 1, -1, -1):
+        for rank in ranks:
+            z = pc.bit_wise_or(pc.shift_left(z, 1), pc.bit_wise_and(pc.shift_right(rank, bit), 1))
+    return z
+
+
+def _spread(column: pa.ChunkedArray[Any], bits: int) -> pa.Array[Any]:
+    """Dense ranks over the whole range of so many bits, so that the columns' highest bits weigh the same."""
+    ranks = pc.rank(column.combine_chunks(), sort_keys="ascending", tiebreaker="dense").cast(pa.int64())
+    ranks = pc.subtract(ranks, 1)
+    highest = (pc.max(ranks).as_py() or 0) if len(ranks) else 0
+    if highest == 0:
+        return ranks
+    needed = highest.bit_length()
+    if needed > bits:
+        return pc.shift_right(ranks, needed - bits)
+    step = ((1 << bits) - 1) // highest
+    return pc.multiply(ranks, step)

@@ -1,0 +1,65 @@
+"""Which scopes have rows in the write log, and which of them are due for a flush."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.catalog.model import Catalog, FlushPolicy
+from lakewarden.log.view import LogView
+from lakewarden.scope import Scope, TableName
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A scope's hot rows: acknowledged, and not yet in its Delta table. `bytes` as they lie in the log."""
+
+    table: TableName
+    user: str | None
+    rows: int
+    bytes: int
+    oldest: datetime
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.table, self.user)
+
+
+@dataclass(frozen=True)
+class Due:
+    """A scope whose policy says that it should be flushed now, and why."""
+
+    pending: Pending
+    reason: str
+
+
+def pending_scopes(catalog: Catalog, views: dict[str, LogView]) -> list[Pending]:
+    """Every scope with hot rows, oldest first. `views` by log partition id; logs of dropped tables are passed over."""
+    found = [
+        Pending(table.name, rows.user or None, rows.rows, rows.bytes, rows.oldest)
+        for table in catalog.tables.values()
+        if (view := views.get(table.log_id))
+        for rows in view.pending.values()
+    ]
+    return sorted(found, key=lambda pending: (pending.oldest, str(pending.scope)))
+
+
+def due_scopes(catalog: Catalog, pending: Iterable[Pending], now: datetime) -> Iterator[Due]:
+    """Those whose table has a FLUSH_POLICY of which a half is met; tables without one are flushed by hand only.
+
+    The row threshold is a scope's own (kalamdb.md 5.b); the interval counts from its oldest pending row.
+    """
+    for one in pending:
+        policy = catalog.tables[one.table].options.flush_policy
+        if policy and (reason := _met(policy, one, now)):
+            yield Due(one, reason)
+
+
+def _met(policy: FlushPolicy, pending: Pending, now: datetime) -> str | None:
+    if policy.rows is not None and pending.rows >= policy.rows:
+        return f"{pending.rows} pending rows of rows:{policy.rows}"
+    age = (now - pending.oldest).total_seconds()
+    if policy.interval is not None and age >= policy.interval:
+        return f"oldest row {age:.0f} s old of interval:{policy.interval}"
+    return None

@@ -1,0 +1,79 @@
+"""What every operation is given for a scope, and what it gives back. Picklable values: they cross to Spark's tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from lakewarden.catalog.model import Compression, TableSchema
+from lakewarden.scope import Scope
+
+Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop"]
+Outcome = Literal["done", "skipped", "planned", "failed"]
+
+
+@dataclass(frozen=True)
+class ScopeTarget:
+    """All that work on one scope's Delta table needs to know."""
+
+    scope: Scope
+    uri: str
+    """Where its Delta table lies; no credential in it."""
+    schemas: tuple[TableSchema, ...]
+    """Every schema version of the table, oldest first; the last one is current."""
+    app_id: str
+    """Application id of the flush watermark: `lakewarden/<warehouse uuid>/<log partition uuid>` (docs/log.md)."""
+    compression: Compression
+    target_file_size: int
+    retention_hours: int
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.schemas[-1]
+
+
+@dataclass(frozen=True)
+class ScopeState:
+    """A scope's Delta table as one version shows it. `bytes` are those of the live data files."""
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+    last_seq: int
+    """The watermark: every row of the log up to it is in the table; -1 before the first flush."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An error as a value, so that one scope's failure is reported and does not end the others' work."""
+
+    code: str
+    message: str
+    transient: bool
+
+
+@dataclass(frozen=True)
+class ScopeReport:
+    """What an operation did to one scope.
+
+    `metrics` are whole numbers by stable snake_case names (`rows_upserted`, `files_removed`, …);
+    `parameters` are what the operation was asked for, as text.
+    """
+
+    scope: Scope
+    operation: Operation
+    outcome: Outcome
+    uri: str
+    reason: str = ""
+    """Why it was skipped or what is planned; empty when done."""
+    version: int | None = None
+    """The Delta version after it; None where the scope has no table."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    state: ScopeState | None = None
+    fault: Fault | None = None
+    files: tuple[str, ...] = ()
+    """Files that a dry run would touch, or a vacuum removed, relative to the scope."""
+    finished_at: datetime | None = None

@@ -1,0 +1,161 @@
+"""Rows as people hand them over (dicts, pandas, polars, Arrow) as one Arrow table.
+
+A dict may leave a column out, which is not the same as None: its default applies. Where some rows have a column and some
+have not, a mark column beside it says which (`absent_mark`); it stays with its rows through filters and slices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.catalog.types import ColumnType
+from lakewarden.catalog.values import INTEGER_BITS
+from lakewarden.errors import InvalidArgument
+from lakewarden.rows.columns import Unfit, from_values, single, unwrapped
+from lakewarden.rows.violation import unfit
+
+_MARK = "absent: "
+_ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
+
+
+class ArrowStream(Protocol):
+    """Whatever gives itself out as an Arrow C stream: pyarrow, polars, DuckDB relations and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Rows = Iterable[Mapping[str, object]] | ArrowStream
+
+
+def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
+    """The rows with the columns that they have, in their order. Python values become the schema's types here.
+
+    Raises:
+        InvalidArgument: this is nothing that holds rows, or a column's name is no text or stands twice.
+        ConstraintViolation: a Python value does not fit its column.
+    """
+    if rows.__class__.__module__.partition(".")[0] == "pandas":
+        return _from_pandas(rows, schema)  # by name, since importing pandas takes a second
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _from_stream(rows)
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise InvalidArgument(f"{_ACCEPTED}, not {rows.__class__.__name__}")
+    return _from_dicts(list(rows), schema)
+
+
+def absent_mark(name: str) -> str:
+    """The boolean column that says which rows do not have this column. No column can be called so."""
+    return f"{_MARK}{name}"
+
+
+def is_mark(name: str) -> bool:
+    return name.startswith(_MARK)
+
+
+def _from_stream(rows: Any) -> pa.Table:
+    try:
+        table = pa.table(rows)
+        table.validate(full=True)
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"the rows are no valid Arrow data: {error}") from error
+    _check_names(table.column_names)
+    columns = [unwrapped(single(name, table[name])) for name in table.column_names]
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _from_pandas(frame: Any, schema: TableSchema) -> pa.Table:
+    """pandas has no integer column with NULLs (it makes them floats) and keeps odd values as objects."""
+    if not hasattr(frame, "columns"):
+        raise InvalidArgument(f"{_ACCEPTED}, not a pandas {frame.__class__.__name__}")
+    names = list(frame.columns)
+    _check_names(names)
+    columns = [_pandas_column(schema.column(name), name, frame[name]) for name in names]
+    return pa.Table.from_arrays(columns, names=names) if names else _no_columns(len(frame), schema)
+
+
+def _pandas_column(column: SchemaColumn | None, name: str, series: Any) -> pa.Array[Any]:
+    if column is not None and (series.dtype == object or (series.dtype.kind == "f" and column.type.name in INTEGER_BITS)):
+        values = [None if _is_missing(value) else value for value in series.tolist()]
+        return _values(name, column.type, [_whole(value) for value in values] if series.dtype.kind == "f" else values)
+    try:
+        return unwrapped(single(name, _pandas_array(series)))
+    except pa.ArrowException as error:
+        raise InvalidArgument(f"column {name!r} holds values of several types, or of one that Arrow has not: {error}") from error
+
+
+def _pandas_array(series: Any) -> Any:
+    if getattr(series.dtype, "tz", None) is None:
+        return pa.array(series, from_pandas=True)
+    naive = pa.array(series.dt.tz_convert(None), from_pandas=True)  # pandas 3.1 warns about what pyarrow asks of zones
+    return naive.cast(pa.timestamp(naive.type.unit, tz="UTC"))
+
+
+def _is_missing(value: object) -> bool:
+    """None, NaN, NaT and pandas.NA."""
+    return value is None or (isinstance(value, float) and math.isnan(value)) or value.__class__.__name__ in ("NaTType", "NAType")
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema) -> pa.Table:
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise InvalidArgument(f"{_ACCEPTED}; a row is {row.__class__.__name__}")
+    first = rows[0].keys() if rows else set()
+    if all(row.keys() == first for row in rows):
+        names, absent = list(first), dict[str, list[bool]]()
+    else:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        absent = {name: missing for name in names if any(missing := [name not in row for row in rows])}
+    _check_names(names)
+    table = {name: _values(name, _type_of(schema, name), [row.get(name) for row in rows]) for name in names}
+    for name, missing in absent.items():
+        if schema.column(name) is not None:
+            table[absent_mark(name)] = pa.array(missing)
+    return pa.Table.from_arrays(list(table.values()), names=list(table)) if table else _no_columns(len(rows), schema)
+
+
+def _no_columns(rows: int, schema: TableSchema) -> pa.Table:
+    """Rows of defaults only: a table cannot count them without a column."""
+    name = schema.names[0]
+    return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
+
+
+def _type_of(schema: TableSchema, name: str) -> ColumnType | None:
+    column = schema.column(name)
+    return None if column is None else column.type
+
+
+def _values(name: str, type: ColumnType | None, values: Sequence[object]) -> pa.Array[Any]:
+    if type is None:
+        return _foreign(values)
+    try:
+        return from_values(type, values)
+    except Unfit as error:
+        raise unfit(name, type, error.row, error.value) from error
+
+
+def _foreign(values: Sequence[object]) -> pa.Array[Any]:
+    """A column that the table has not: it names the user, or is an error that its name alone will tell."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
+        return pa.nulls(len(values))
+
+
+def _check_names(names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgument(f"column name {name!r} is no text")
+        if is_mark(name):
+            raise InvalidArgument(f"unknown column {name!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"column {twice!r} stands twice in the rows")

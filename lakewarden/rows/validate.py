@@ -1,0 +1,114 @@
+"""Rows checked against a table's schema, all or nothing: what passes has exactly the schema's columns and types."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.rows.columns import Unfit, from_array, single
+from lakewarden.rows.defaults import Defaults
+from lakewarden.rows.intake import absent_mark, is_mark
+from lakewarden.rows.violation import shown, unfit
+
+_ROW = "row: "
+_USER = "user: "
+"""Helper columns of the check for twins; no column can be called so."""
+
+
+def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa.Array[Any] | None = None) -> pa.Table:
+    """The rows with the schema's columns in its order, in the catalog's Arrow types, defaults filled in.
+
+    Args:
+        rows: as `rows.intake.to_arrow` gives them.
+        users: each row's user, where one call holds rows of many: a key may stand once per user.
+
+    Raises:
+        InvalidArgument: a column that the table has not.
+        ConstraintViolation: a value that does not fit, NULL where none may be, or a key twice.
+    """
+    _check_known(schema, rows)
+    users = None if users is None else single("users", users)
+    now = defaults.clock()
+    arrays = [_filled(schema, column, rows, defaults, now, users) for column in schema.columns]
+    table = pa.Table.from_arrays(arrays, names=schema.names)
+    _check_twins(schema.primary_key, table, users)
+    return table
+
+
+def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None) -> pa.Table:
+    """The primary key's columns, checked, in key order: what a delete takes.
+
+    Raises:
+        InvalidArgument: a column that is missing, or not in the key.
+        ConstraintViolation: a value that does not fit, NULL, or a key twice.
+    """
+    wanted = f"a delete takes the primary key ({', '.join(schema.primary_key)})"
+    for name in rows.column_names:
+        if name not in schema.primary_key and not is_mark(name):
+            raise InvalidArgument(f"{wanted}, not column {name!r}")
+    arrays = []
+    for name in schema.primary_key:
+        column = schema.column(name)
+        if column is None or name not in rows.column_names:
+            raise InvalidArgument(f"{wanted}; column {name!r} is missing")
+        arrays.append(_without_null(schema, column, _given(column, rows)))
+    table = pa.Table.from_arrays(arrays, names=list(schema.primary_key))
+    _check_twins(schema.primary_key, table, None if users is None else single("users", users))
+    return table
+
+
+def _check_known(schema: TableSchema, rows: pa.Table) -> None:
+    known = frozenset(schema.names)
+    for name in rows.column_names:
+        if name not in known and not is_mark(name):
+            raise InvalidArgument(f"unknown column {name!r}; the columns are {', '.join(schema.names)}")
+
+
+def _filled(
+    schema: TableSchema, column: SchemaColumn, rows: pa.Table, defaults: Defaults, now: datetime, users: pa.Array[Any] | None
+) -> pa.Array[Any]:
+    mark = absent_mark(column.name)
+    if column.name not in rows.column_names:
+        array = defaults.values(column, rows.num_rows, now, users)
+    else:
+        array = _given(column, rows)
+        if column.default is not None and mark in rows.column_names:
+            absent = single(mark, rows[mark])
+            theirs = None if users is None else users.filter(absent)
+            array = pc.replace_with_mask(array, absent, defaults.values(column, pc.sum(absent).as_py() or 0, now, theirs))
+    return array if column.nullable else _without_null(schema, column, array)
+
+
+def _given(column: SchemaColumn, rows: pa.Table) -> pa.Array[Any]:
+    try:
+        return from_array(column.type, single(column.name, rows[column.name]))
+    except Unfit as error:
+        raise unfit(column.name, column.type, error.row, error.value) from error
+
+
+def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    if array.null_count:
+        row = pc.index(array.is_null(), True).as_py()
+        why = "is in the primary key" if column.name in schema.primary_key else "is NOT NULL"
+        raise ConstraintViolation(f"column {column.name!r}, row {row}: NULL or no value, and the column {why}")
+    return array
+
+
+def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[Any] | None) -> None:
+    """A key stands once for each user."""
+    if table.num_rows < 2:
+        return
+    keyed = table.select(list(primary_key)).append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))
+    if users is not None:
+        keyed = keyed.append_column(_USER, users)
+    by = [name for name in keyed.column_names if name != _ROW]
+    groups = keyed.group_by(by).aggregate([(_ROW, "min"), (_ROW, "max")])
+    if groups.num_rows < table.num_rows:
+        twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
+        key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
+        raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")

@@ -1,0 +1,19 @@
+"""How a refused row is told: its column, its number and its value."""
+
+from __future__ import annotations
+
+from lakewarden.catalog.types import ColumnType
+from lakewarden.catalog.values import reason
+from lakewarden.errors import ConstraintViolation
+
+_SHOWN = 80
+
+
+def unfit(name: str, type: ColumnType, row: int, value: object) -> ConstraintViolation:
+    return ConstraintViolation(f"column {name!r}, row {row}: {shown(value)} does not fit {type}, which takes {reason(type)}")
+
+
+def shown(value: object) -> str:
+    """The value, cut where it is long, with its Python type where that is not plain."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

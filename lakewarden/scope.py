@@ -1,0 +1,41 @@
+"""The unit of every operation: one table, or one user's part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.errors import InvalidArgument
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """A table's full name."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """`chat.messages` → TableName("chat", "messages").
+
+        Raises:
+            InvalidArgument: the text is not exactly `namespace.table`.
+        """
+        namespace, dot, name = text.partition(".")
+        if not (dot and namespace and name) or "." in name:
+            raise InvalidArgument(f"table name {text!r} is not of the form namespace.table, as in chat.messages")
+        return cls(namespace, name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """`(table, user)` for USER and STREAM tables, `(table, None)` for SHARED ones."""
+
+    table: TableName
+    user: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.table) if self.user is None else f"{self.table}[{self.user}]"

@@ -1,0 +1,99 @@
+"""Every setting, with its unit, default and reason. docs/reference/configuration.md is generated from here.
+
+Order of precedence: `lakewarden.toml` in the working directory, then `LAKEWARDEN_SECTION__KEY`, then arguments.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LogSettings(Section):
+    segment_max_rows: int = Field(
+        262_144, ge=1, le=1_048_576, description="Rows of one log segment at most; a larger write becomes several."
+    )
+    segment_max_bytes: int = Field(64 << 20, ge=1 << 10, description="Bytes of one log segment, about.")
+    carry_below: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
+    )
+
+
+class FlushSettings(Section):
+    in_process_below: int = Field(64, ge=0, description="Flush fewer scopes than this in the calling process, without Spark.")
+    large_scope_bytes: int = Field(
+        256 << 20, ge=1, description="A scope with more bytes than this to rewrite goes through Spark DataFrames."
+    )
+    compact_after: bool = Field(
+        False, description="Compact the scopes that a flush wrote, right after it (Storage Tiers, flush.compaction.enabled)."
+    )
+    attempts: int = Field(5, ge=1, description="Times a scope's flush is tried when another commit comes between.")
+
+
+class CompactionSettings(Section):
+    min_eligible_segments: int = Field(5, ge=2, description="Small trailing files that a scope needs before it is compacted.")
+    max_segments_per_run: int = Field(8, ge=2, description="Files that one compaction of a scope takes at most.")
+    user_max_segment_rows: int = Field(
+        10_000, ge=1, description="Rows a compacted file of a USER scope may have; fewer make a file small."
+    )
+    shared_max_segment_rows: int = Field(25_000, ge=1, description="The same for SHARED tables.")
+
+
+class MaintenanceSettings(Section):
+    target_file_size: int = Field(
+        128 << 20, ge=1 << 10, description="Bytes that optimize packs files to, where a table has no TARGET_FILE_SIZE."
+    )
+    retention_hours: int = Field(
+        168, ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS."
+    )
+    min_gain: float = Field(
+        0.25,
+        ge=0,
+        le=1,
+        description="Share of its files that an optimize must save, else its rewrite is skipped as not worth it.",
+    )
+
+
+class SparkSettings(Section):
+    master: str = Field(
+        "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
+    )
+    driver_memory: str = Field("2g", description="Heap of the driver; in local mode of everything.")
+    task_bytes: int = Field(16 << 20, ge=1, description="Estimated bytes of scopes that are packed into one task.")
+    task_scopes: int = Field(250, ge=1, description="Scopes that are packed into one task at most.")
+    executor_archive: str | None = Field(
+        None, description="URI of a packed environment for executors that lack the lakewarden wheel."
+    )
+    conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings, by their own names.")
+
+
+class Settings(BaseSettings):
+    """All settings, frozen; pass it, never read it from a global."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LAKEWARDEN_", env_nested_delimiter="__", toml_file="lakewarden.toml", frozen=True, extra="ignore"
+    )
+
+    log: LogSettings = LogSettings()
+    flush: FlushSettings = FlushSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    spark: SparkSettings = SparkSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)

@@ -1,0 +1,99 @@
+"""The fan-out over scopes as one Spark job: a task is a pack of scopes, run by plain Python functions."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lakewarden.errors import StorageUnavailable
+from lakewarden.operations.fanout import Advance, Sized, pack
+from lakewarden.settings import SparkSettings
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at how far a job is; only a progress bar waits for them."""
+
+
+@dataclass(frozen=True)
+class SparkFanOut:
+    """A `FanOut` over the session's executors."""
+
+    session: SparkSession
+    settings: SparkSettings
+
+    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+        """Raises:
+        StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
+        """
+        if not items:
+            return []
+        context = self.session.sparkContext
+        packs = pack(items, max_bytes=self._pack_bytes(items, context), max_items=self.settings.task_scopes)
+        group = f"lakewarden-{uuid.uuid4().hex}"
+        context.setJobGroup(group, f"{work.__name__} over {len(items)} scopes")
+        chunks = [[items[index].work for index in chunk] for chunk in packs]
+        with _progress(context, group, len(items) / len(packs), len(items), advance):
+            try:
+                answers = context.parallelize(chunks, len(chunks)).map(_over(work)).collect()
+            except Py4JJavaError as error:
+                raise StorageUnavailable(f"the Spark job failed: {str(error.java_exception).splitlines()[0]}") from error
+        results: dict[int, R] = {}
+        for chunk, answer in zip(packs, answers, strict=True):
+            results.update(zip(chunk, answer, strict=True))
+        return [results[index] for index in range(len(items))]
+
+    def _pack_bytes(self, items: Sequence[Sized[T]], context: SparkContext) -> int:
+        """At least four packs a core where there is enough to share, so that no core idles behind the last pack."""
+        fair = sum(item.bytes for item in items) // (4 * context.defaultParallelism) + 1
+        return min(self.settings.task_bytes, max(fair, _SMALLEST_PACK))
+
+
+_SMALLEST_PACK = 256 << 10
+"""Below this a task's own cost (some 10 ms) is more than its work."""
+
+
+def _over(work: Callable[[T], R]) -> Callable[[list[T]], list[R]]:
+    def run(chunk: list[T]) -> list[R]:
+        return [work(one) for one in chunk]
+
+    return run
+
+
+@contextmanager
+def _progress(context: SparkContext, group: str, a_task: float, total: int, advance: Advance) -> Iterator[None]:
+    """Tells `advance` while the job runs, and the rest when it ended well."""
+    ended = threading.Event()
+    told = 0
+
+    def look() -> None:
+        nonlocal told
+        while not ended.wait(_LOOK_EVERY):
+            seen = int(_finished_tasks(context, group) * a_task)
+            advance(max(seen - told, 0))
+            told = max(seen, told)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    advance(total - told)
+
+
+def _finished_tasks(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    stages = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    infos = (tracker.getStageInfo(stage) for job in stages if job for stage in job.stageIds)
+    return sum(info.numCompletedTasks for info in infos if info)

@@ -1,0 +1,102 @@
+"""The one place that starts Spark: Delta, Arrow and settings for many small tables, wired for any master."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from delta import configure_spark_with_delta_pip
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import lakewarden
+from lakewarden.errors import StorageUnavailable
+from lakewarden.settings import SparkSettings
+from lakewarden.spark.java import require_java
+
+_SMALL_DATA = {
+    # A tiny table's snapshot in 50 partitions costs seconds of empty tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.shuffle.partitions": "16",
+    # A vacuum otherwise lists directories in 10,000 tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+}
+
+_SESSION = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    # Where a task waits for a missing worker, later tasks of the same scopes must not start twice.
+    "spark.speculation": "false",
+}
+
+
+def spark_conf(settings: SparkSettings) -> dict[str, str]:
+    """All that the session is started with, the user's own settings last."""
+    memory = {"spark.driver.memory": settings.driver_memory}
+    archive = {"spark.archives": f"{settings.executor_archive}#environment"} if settings.executor_archive else {}
+    return {**_SESSION, **_SMALL_DATA, **memory, **archive, **settings.conf}
+
+
+def start_session(settings: SparkSettings) -> SparkSession:
+    """Starts the session, or returns the one that runs in this process.
+
+    Raises:
+        Unsupported: Java is missing or too old.
+        StorageUnavailable: the master can't be reached, or the JARs can't be had.
+    """
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("lakewarden").master(settings.master)
+    for key, value in spark_conf(settings).items():
+        builder = builder.config(key, value)
+    with _quiet_jvm() as log:
+        try:
+            session = configure_spark_with_delta_pip(builder).getOrCreate()
+        except (PySparkException, Py4JError, OSError) as error:
+            raise StorageUnavailable(f"Spark at {settings.master} did not start: {error}; its log is {log}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    if not settings.master.startswith("local"):
+        session.sparkContext.addPyFile(str(_package_archive()))
+    return session
+
+
+@contextmanager
+def _quiet_jvm() -> Iterator[Path]:
+    """Sends what the JVM writes to standard error to a file, for its whole life: it inherits the descriptor.
+
+    A command's standard error is for its one clear line, not for resolution reports of JARs.
+    """
+    log = Path(tempfile.gettempdir()) / f"lakewarden-spark-{os.getpid()}.log"
+    sys.stderr.flush()
+    kept = os.dup(2)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield log
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(target)
+
+
+def _package_archive() -> Path:
+    """This very package as a zip, so that executors run the driver's code without being prepared for it."""
+    root = Path(lakewarden.__file__).parent
+    archive = Path(tempfile.mkdtemp(prefix="lakewarden-")) / "lakewarden.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for source in sorted(root.rglob("*.py")):
+            target.write(source, Path("lakewarden") / source.relative_to(root))
+    return archive

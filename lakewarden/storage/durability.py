@@ -1,0 +1,44 @@
+"""Durability on local disks for what other libraries wrote there: delta-rs syncs nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.storage.location import local_path
+
+
+def sync(uris: Iterable[str]) -> None:
+    """Everything written below these places is on disk when this returns: one call a file system.
+
+    Object stores need nothing: what they acknowledged is durable.
+
+    Raises:
+        StorageUnavailable: the disk reported an error; what was written may be lost.
+    """
+    places: dict[int, Path] = {}
+    for uri in uris:
+        if (path := local_path(uri)) is not None:
+            present = next(above for above in (path, *path.parents) if above.exists())
+            places.setdefault(present.stat().st_dev, present)
+    for path in places.values():
+        _sync_file_system(path)
+
+
+def _sync_file_system(path: Path) -> None:
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:  # not Linux
+        os.sync()
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise StorageRefused(f"cannot sync {path}: this process may not read it") from error
+    try:
+        if call(descriptor) != 0:
+            raise StorageUnavailable(f"cannot sync {path}: {os.strerror(ctypes.get_errno())}; what was written last may be lost")
+    finally:
+        os.close(descriptor)

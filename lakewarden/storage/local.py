@@ -1,0 +1,176 @@
+"""Objects as files below a directory, durable once created.
+
+A creation writes a file of its own under `<root>/.tmp/`, syncs it, links it to its name and syncs the directory: the
+name appears whole or not at all, and only once. What a killed process leaves lies in `.tmp` and is swept when a day old.
+Paths are plain strings: pathlib costs more than the calls themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.storage.keys import check_key
+from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
+from lakewarden.storage.posix import TEMPORARY, files_below, read_range, sync_above, sync_directory, write_all
+
+_SWEEP_AGE = timedelta(days=1)
+"""No write takes that long; a writer that was paused longer finds its file gone, and fails."""
+
+_REFUSALS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "this process may not write or read there",
+    errno.EPERM: "this process may not, or the file system has no hard links, which an atomic creation needs",
+    errno.EOPNOTSUPP: "the file system has no hard links, which an atomic creation needs",
+    errno.EXDEV: "another file system is mounted below the root; give it a storage of its own",
+    errno.ENAMETOOLONG: "the name is too long for the file system",
+    errno.ENOTDIR: "a file lies where a directory should be",
+    errno.EISDIR: "a directory lies where a file should be",
+    errno.EFBIG: "the file system takes no file that large",
+}
+
+
+class LocalObjects:
+    """An `ObjectStore` on a local (or POSIX) file system. Safe for threads; the directory is made at the first write."""
+
+    def __init__(self, root: str, clock: Clock = system_clock, new_id: NewId = random_id) -> None:
+        self._root = root
+        self._clock = clock
+        self._new_id = new_id
+        self._made: set[str] = set()
+        self._making = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[LocalObjects], tuple[str, Clock, NewId]]:
+        return LocalObjects, (self._root, self._clock, self._new_id)
+
+    @property
+    def uri(self) -> str:
+        return self._root
+
+    def create(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        with self._explained("create", key):
+            if os.path.lexists(path):  # spares a lost race its sync
+                raise AlreadyThere(key)
+            with self._written(data, durable=True) as temporary:
+                self._link(temporary, path, key)
+            sync_directory(os.path.dirname(path))
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        with self._explained("write", key), self._written(data, durable=False) as temporary:
+            self._make(os.path.dirname(path))
+            os.replace(temporary, path)
+
+    def get(self, key: str) -> bytes:
+        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
+            return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
+            return read_range(descriptor, start, length)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        with self._explained("list", prefix):
+            found = list(files_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else ""))
+        found.sort(key=lambda stored: stored.key)
+        return found
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            with self._explained("delete", key), suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(self._path(key))
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{check_key(key)}"
+
+    def _link(self, temporary: str, path: str, key: str) -> None:
+        directory = os.path.dirname(path)
+        self._make(directory)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise AlreadyThere(key) from None
+        except FileNotFoundError:  # somebody removed the directory since it was made
+            self._made.clear()
+            self._make(directory)
+            os.link(temporary, path)
+
+    @contextmanager
+    def _written(self, data: bytes, durable: bool) -> Iterator[str]:
+        """A file of our own with these bytes, gone at the end."""
+        temporary = f"{self._temporary()}/{self._new_id()}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                write_all(descriptor, data)
+                if durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            yield temporary
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+    def _temporary(self) -> str:
+        directory = f"{self._root}/{TEMPORARY}"
+        if directory not in self._made or not os.path.isdir(directory):
+            self._made.discard(directory)
+            self._make(directory)
+            self._sweep(directory)
+        return directory
+
+    def _make(self, directory: str) -> None:
+        """Makes a directory durable, with those above it, once per process: another process may have made it just now."""
+        if directory in self._made:
+            return
+        with self._making:
+            os.makedirs(directory, exist_ok=True)
+            above = directory
+            while above not in self._made and above != self._root:
+                above = os.path.dirname(above)
+                sync_directory(above)
+            if self._root not in self._made:
+                sync_above(self._root)
+            self._made.update({directory, self._root})
+
+    def _sweep(self, directory: str) -> None:
+        oldest = (self._clock() - _SWEEP_AGE).timestamp()
+        with suppress(FileNotFoundError, PermissionError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    os.unlink(entry.path)
+
+    @contextmanager
+    def _explained(self, asked: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._explanation(error, asked, key) from error
+
+    def _explanation(self, error: OSError, asked: str, key: str) -> LakewardenError:
+        what = f"cannot {asked} {key or '/'} in {self._root}"
+        if error.errno in _REFUSALS:
+            return StorageRefused(f"{what}: {_REFUSALS[error.errno]} ({error.strerror})")
+        return StorageUnavailable(f"{what}: {error.strerror or error}")
+
+
+@contextmanager
+def _opened(path: str, key: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Missing(key) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,102 @@
+"""URIs of places: which store a URI means, how one lies to another, and what delta-rs must be told to open it.
+
+A place is a directory (a plain path, or `file://`) or a prefix of a bucket. Credentials come from the environment
+alone: a URI is printed, logged and stored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lakewarden.errors import InvalidArgument
+
+_S3 = frozenset({"s3", "s3a"})
+_AZURE = frozenset({"az", "abfs", "abfss"})
+REMOTE = _S3 | _AZURE | {"gs", "memory"}
+_EXAMPLES = "a directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or abfss://container@account/prefix"
+
+
+def canonical(uri: str) -> str:
+    """The one spelling of a place: an absolute path, or `scheme://bucket/prefix` without a slash at its end.
+
+    Raises:
+        InvalidArgument: the scheme is unknown, the bucket is missing, or the URI holds a credential.
+    """
+    scheme, separator, _ = uri.partition("://")
+    if not separator:
+        return _directory(uri, uri)
+    if scheme.lower() == "file":
+        return _directory(uri, _file_path(uri))
+    return _remote(uri, scheme.lower())
+
+
+def local_path(uri: str) -> Path | None:
+    """The directory that a canonical or hand-written URI means; None for object stores."""
+    place = canonical(uri)
+    return None if "://" in place else Path(place)
+
+
+def join(base_uri: str, relative: str) -> str:
+    """The place below another one. `relative` is in `/`-separated parts; empty means the base itself."""
+    return f"{base_uri.rstrip('/')}/{relative}" if relative else base_uri
+
+
+def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
+    """Whether two canonical places are the same, or one lies in the other; links of a local disk are followed."""
+    first, second = (f"{place if '://' in place else os.path.realpath(place)}/" for place in (one, other))
+    if folds_case:
+        first, second = first.casefold(), second.casefold()
+    return first.startswith(second) or second.startswith(first)
+
+
+def delta_options(uri: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What delta-rs needs beside the credentials, which it takes from the environment by itself."""
+    if canonical(uri).partition("://")[0] != "s3":
+        return {}
+    return {"conditional_put": "etag"} | s3_settings(environment)
+
+
+def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The S3 endpoint in the words that obstore and delta-rs share; empty for AWS itself."""
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
+    settings = {} if endpoint is None else {"aws_endpoint": endpoint.rstrip("/"), "aws_virtual_hosted_style_request": "false"}
+    if endpoint is not None and endpoint.startswith("http://"):
+        settings["aws_allow_http"] = "true"
+    return settings
+
+
+def _directory(uri: str, path: str) -> str:
+    if not path or "\0" in path:
+        raise InvalidArgument(f"{uri!r} names no place; it should be {_EXAMPLES}")
+    return os.path.abspath(path)  # resolves no link: people see the path that they wrote
+
+
+def _file_path(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise InvalidArgument(f"{uri!r} is no local file URI; it should look like file:///srv/lake")
+    return unquote(parts.path)
+
+
+def _remote(uri: str, scheme: str) -> str:
+    if scheme not in REMOTE:
+        raise InvalidArgument(f"{_masked(uri)!r} has the unknown scheme {scheme!r}; it should be {_EXAMPLES}")
+    authority, _, prefix = uri.partition("://")[2].partition("/")
+    if ":" in authority or ("@" in authority and scheme not in _AZURE) or "?" in uri or "#" in uri:
+        raise InvalidArgument(
+            f"{_masked(uri)!r} may hold no credential, port, '?' or '#': credentials and endpoints come from the environment"
+        )
+    parts = [part for part in prefix.split("/") if part]
+    if not authority or "." in parts or ".." in parts:
+        raise InvalidArgument(f"{uri!r} names no place in a bucket; it should be {_EXAMPLES}")
+    return "/".join([f"{'s3' if scheme in _S3 else scheme}://{authority}", *parts])
+
+
+def _masked(uri: str) -> str:
+    """The URI without what may be a secret, for a message."""
+    scheme, _, rest = uri.partition("://")
+    authority, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

@@ -1,0 +1,22 @@
+"""Whose a storage's place is: two warehouses that wrote to one place would take each other's tables for their own."""
+
+from __future__ import annotations
+
+from lakewarden.errors import InUse
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+
+_MARKER = ".lakewarden-owner"
+
+
+def claim(store: ObjectStore, warehouse_id: str) -> None:
+    """Marks the place as this warehouse's; a place that is its own already stays so.
+
+    Raises:
+        InUse: it is another warehouse's.
+    """
+    try:
+        store.create(_MARKER, warehouse_id.encode())
+    except AlreadyThere:
+        owner = store.get(_MARKER).decode(errors="replace")
+        if owner != warehouse_id:
+            raise InUse(f"{store.uri} belongs to warehouse {owner}; choose a place of its own for this one") from None

@@ -1,0 +1,169 @@
+"""Path templates of a storage, and the paths that follow from them.
+
+Two scopes never share a path and none leaves its place, whatever the ids are: a value goes into a path encoded one to
+one into safe ASCII, and a template has at most one value in a path segment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import Literal
+
+from lakewarden.errors import InvalidArgument
+from lakewarden.scope import Scope, TableName
+
+Kind = Literal["USER", "SHARED"]
+DEFAULT_TEMPLATES: dict[Kind, str] = {"USER": "{namespace}/{tableName}/{userId}", "SHARED": "{namespace}/{tableName}"}
+MAX_USER = 256
+
+_MAX_ENCODED = 200
+_MAX_LITERAL = 50
+"""Beside a value of at most 200 bytes, this keeps a segment below the 255 that file systems take."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_LITERAL = re.compile(r"[A-Za-z0-9_@.=-]*")
+_PLAIN = re.compile(r"(?!\.)[A-Za-z0-9_@.-]{1,200}")
+_PLAIN_FOLDED = re.compile(r"(?!\.)[a-z0-9_@.-]{0,199}[a-z0-9_@-]")
+_ORDER = {"namespace": 0, "tableName": 1, "shard": 2, "userId": 3}
+_NEEDED: dict[Kind, tuple[str, ...]] = {"USER": ("namespace", "tableName", "userId"), "SHARED": ("namespace", "tableName")}
+_ALLOWED: dict[Kind, tuple[str, ...]] = {"USER": tuple(_ORDER), "SHARED": _NEEDED["SHARED"]}
+_ALIASES = {
+    f"{stem}{mark}{end}": name
+    for name, stem, end in (
+        ("namespace", "namespace", "id"),
+        ("tableName", "table", "name"),
+        ("tableName", "table", "id"),
+        ("shard", "shard", "id"),
+        ("userId", "user", "id"),
+    )
+    for mark in ("_", "-")
+} | {"namespaceId": "namespace", "tableId": "tableName", "shardId": "shard"}
+_RESERVED = frozenset({"_delta_log", "_files", "_lakewarden"})
+
+
+def check_user(user: object) -> str:
+    """Returns the user id.
+
+    Raises:
+        InvalidArgument: it is empty, longer than 256 characters, or no valid Unicode text.
+    """
+    if not isinstance(user, str) or not 1 <= len(user) <= MAX_USER:
+        raise InvalidArgument(f"a user id is a text of 1 to {MAX_USER} characters, not {_shortened(user)}")
+    try:
+        user.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"user id {_shortened(user)} is no valid Unicode: it holds half of a surrogate pair") from error
+    return user
+
+
+def encode(value: str, folds_case: bool) -> str:
+    """One safe path segment of at most 200 bytes for any text; two texts never share one.
+
+    Safe characters stand as they are; every other UTF-8 byte becomes `!` and two hex digits. What gets longer than 200
+    bytes is its first 100, `!!` (which no escape begins with) and its SHA-256. Where the place folds case, upper case
+    is escaped too, and so is a dot at the end, which such file systems drop.
+    """
+    if (_PLAIN_FOLDED if folds_case else _PLAIN).fullmatch(value):
+        return value
+    data = value.encode()
+    encoded = "".join(_escapes(folds_case)[byte] for byte in data)
+    if encoded.startswith("."):
+        encoded = f"!2e{encoded[1:]}"
+    if folds_case and encoded.endswith("."):
+        encoded = f"{encoded[:-1]}!2e"
+    if len(encoded) > _MAX_ENCODED:
+        return f"{encoded[:100]}!!{hashlib.sha256(data).hexdigest()}"
+    return encoded
+
+
+def check_template(kind: Kind, template: str) -> str:
+    """The template with its placeholders' canonical names; empty means the default one.
+
+    Raises:
+        InvalidArgument: a placeholder is missing, unknown, repeated or out of order, two share a path segment, or the
+            text around them is not safe in a path.
+    """
+    if not template:
+        return DEFAULT_TEMPLATES[kind]
+    canonical = _PLACEHOLDER.sub(lambda match: f"{{{_ALIASES.get(match[1], match[1])}}}", template)
+    found = _PLACEHOLDER.findall(canonical)
+    _check_placeholders(kind, template, found)
+    for segment in canonical.split("/"):
+        _check_segment(template, segment)
+    return canonical
+
+
+def scope_path(template: str, scope: Scope, folds_case: bool) -> str:
+    """Where the scope's table lies below its storage's base. The template is a checked one.
+
+    Raises:
+        InvalidArgument: the template wants a user and the scope has none, or the other way round.
+    """
+    wants_user = "{userId}" in template
+    if wants_user != (scope.user is not None):
+        kind, has = ("USER", "a") if wants_user else ("SHARED", "no")
+        raise InvalidArgument(f"{scope.table} is a {kind} table: its scopes have {has} user")
+    path = _with_table(template, scope.table, folds_case)
+    if scope.user is None:
+        return path
+    user = check_user(scope.user)
+    return path.replace("{shard}", shard(user)).replace("{userId}", encode(user, folds_case))
+
+
+def table_prefix(template: str, table: TableName, folds_case: bool) -> str:
+    """The deepest directory that holds all of the table, and, templates being checked, nothing else."""
+    path = _with_table(template, table, folds_case)
+    return "/".join(path[: path.find("{")].split("/")[:-1]) if "{" in path else path
+
+
+def shard(user: str) -> str:
+    """Two hex digits that spread users evenly over 256 directories."""
+    return hashlib.sha256(user.encode()).hexdigest()[:2]
+
+
+@lru_cache(maxsize=2)
+def _escapes(folds_case: bool) -> tuple[str, ...]:
+    letters = "abcdefghijklmnopqrstuvwxyz" + ("" if folds_case else "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    plain = frozenset(f"{letters}0123456789_-.@".encode())
+    return tuple(chr(byte) if byte in plain else f"!{byte:02x}" for byte in range(256))
+
+
+@lru_cache(maxsize=1024)
+def _with_table(template: str, table: TableName, folds_case: bool) -> str:
+    named = template.replace("{namespace}", encode(table.namespace, folds_case))
+    return named.replace("{tableName}", encode(table.name, folds_case))
+
+
+def _check_placeholders(kind: Kind, template: str, found: list[str]) -> None:
+    allowed = ", ".join(f"{{{name}}}" for name in _ALLOWED[kind])
+    where = f"{kind} template {template!r}"
+    for name in found:
+        if name not in _ALLOWED[kind]:
+            raise InvalidArgument(f"{where} has the placeholder {{{name}}}; it may have {allowed}")
+    missing = [f"{{{name}}}" for name in _NEEDED[kind] if name not in found]
+    if missing:
+        raise InvalidArgument(f"{where} lacks {', '.join(missing)}; it should look like {DEFAULT_TEMPLATES[kind]}")
+    if len(set(found)) < len(found):
+        raise InvalidArgument(f"{where} repeats a placeholder; each may stand once")
+    if found != sorted(found, key=_ORDER.__getitem__):
+        raise InvalidArgument(f"{where} has its placeholders out of order; the order is {allowed}")
+
+
+def _check_segment(template: str, segment: str) -> None:
+    where = f"template {template!r}, part {segment!r}"
+    literal, values = _PLACEHOLDER.subn("", segment)
+    if values > 1:
+        raise InvalidArgument(f"{where}: two placeholders in one part let two scopes meet; put a '/' between them")
+    if not _LITERAL.fullmatch(literal):
+        raise InvalidArgument(f"{where}: text around placeholders has ASCII letters, digits, '_', '-', '.', '@' and '=' only")
+    if not segment or segment.startswith(".") or segment in _RESERVED:
+        raise InvalidArgument(f"{where}: a part may not be empty, begin with '.', or be one of {', '.join(sorted(_RESERVED))}")
+    if len(literal) > _MAX_LITERAL:
+        raise InvalidArgument(f"{where}: more than {_MAX_LITERAL} characters of text beside the placeholder")
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(value)} characters)" if isinstance(value, str) else f"{text[:60]}…"

@@ -1,0 +1,64 @@
+"""What LocalObjects asks of the file system. Plain strings throughout: pathlib costs more than the calls themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from lakewarden.storage.objects import StoredObject
+
+TEMPORARY = ".tmp"
+"""Directory below a root where files lie until they are whole; no listing shows it."""
+
+
+def read_range(descriptor: int, start: int, length: int) -> bytes:
+    parts = []
+    while length > 0 and (part := os.pread(descriptor, length, start)):
+        parts.append(part)
+        start += len(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def files_below(directory: str, prefix: str) -> Iterator[StoredObject]:
+    try:
+        entries = os.scandir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if prefix or entry.name != TEMPORARY:
+                    yield from files_below(entry.path, f"{prefix}{entry.name}/")
+            else:
+                with suppress(FileNotFoundError):  # deleted since the directory was read
+                    status = entry.stat(follow_symlinks=False)
+                    yield StoredObject(f"{prefix}{entry.name}", status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_above(root: str) -> None:
+    """Makes the root's own name durable, with those above it that may be new; they may belong to somebody else."""
+    above = os.path.dirname(root)
+    device = os.stat(root).st_dev
+    while os.stat(above).st_dev == device:
+        with suppress(PermissionError):
+            sync_directory(above)
+        if above == os.path.dirname(above):
+            return
+        above = os.path.dirname(above)

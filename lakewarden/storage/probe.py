@@ -1,0 +1,43 @@
+"""A first look at a place: can it be written, read, listed and deleted from, and does it tell `A` from `a`?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.clock import NewId
+from lakewarden.errors import StorageRefused
+from lakewarden.storage.objects import Missing, ObjectStore
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a place is like. `folds_case`: it takes `A` and `a` for one name."""
+
+    folds_case: bool
+
+
+def probe(store: ObjectStore, new_id: NewId) -> Probe:
+    """Writes, reads, lists and deletes an object of its own under `.lakewarden-probe/`.
+
+    Raises:
+        StorageRefused, StorageUnavailable: one of the four does not work; the message says which.
+    """
+    place = f".lakewarden-probe/{new_id()}"
+    key, twin, content = f"{place}/a", f"{place}/A", b"probe"
+    store.create(key, content)
+    try:
+        if store.get(key) != content:
+            raise StorageRefused(f"{store.uri} gives back other bytes than were written")
+        if key not in {stored.key for stored in store.list(place)}:
+            raise StorageRefused(f"{store.uri} does not list what was just written")
+        return Probe(folds_case=_present(store, twin))
+    finally:
+        store.delete([key])
+
+
+def _present(store: ObjectStore, key: str) -> bool:
+    try:
+        store.get(key)
+    except Missing:
+        return False
+    return True

@@ -1,0 +1,137 @@
+"""An open warehouse: where it lies, its identity, and the state objects under `_lakewarden/`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lakewarden.catalog.model import Catalog, Storage, Table
+from lakewarden.catalog.registry import ScopeRegistry
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import Clock, NewId
+from lakewarden.errors import Corrupt, NotFound
+from lakewarden.log.view import HeaderCache
+from lakewarden.log.writer import LogWriter
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope, TableName
+from lakewarden.settings import Settings
+from lakewarden.storage.location import join
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user, scope_path
+
+STATE = "_lakewarden"
+_IDENTITY = "warehouse.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """Handles to everything that one warehouse keeps; cheap to make, safe to share between threads."""
+
+    uri: str
+    id: str
+    state: ObjectStore
+    catalog: CatalogStore
+    registry: ScopeRegistry
+    headers: HeaderCache
+    settings: Settings
+    clock: Clock
+    new_id: NewId
+
+    @classmethod
+    def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
+        """Opens the warehouse, and makes it where there is none.
+
+        Raises:
+            StorageRefused, StorageUnavailable: the place can't be written or reached.
+            Corrupt: what lies there was made by something else.
+        """
+        state = open_store(join(uri, STATE))
+        identity = _identity(state, new_id)
+        return cls(
+            uri=uri,
+            id=identity,
+            state=state,
+            catalog=CatalogStore(state, clock),
+            registry=ScopeRegistry(state, new_id),
+            headers=HeaderCache(),
+            settings=settings,
+            clock=clock,
+            new_id=new_id,
+        )
+
+    def writer(self, table: Table) -> LogWriter:
+        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)
+
+    def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
+        """What work on one scope needs to know.
+
+        Raises:
+            NotFound: the table is not in the catalog.
+            InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
+        """
+        table = find_table(catalog, scope.table)
+        storage = catalog.storages[table.options.storage_id]
+        maintenance = self.settings.maintenance
+        return ScopeTarget(
+            scope=scope,
+            uri=join(self.base(storage), _path(storage, table, scope)),
+            schemas=table.schemas,
+            app_id=f"lakewarden/{self.id}/{table.log_id}",
+            compression=table.options.compression,
+            target_file_size=table.options.target_file_size or maintenance.target_file_size,
+            retention_hours=maintenance.retention_hours if table.options.retention_hours is None else table.options.retention_hours,
+        )
+
+    def base(self, storage: Storage) -> str:
+        """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""
+        relative = "://" not in storage.base and not storage.base.startswith("/")
+        return join(self.uri, storage.base) if relative else storage.base
+
+
+def _path(storage: Storage, table: Table, scope: Scope) -> str:
+    template = storage.shared_template if table.type == "SHARED" else storage.user_template
+    return scope_path(template, scope, storage.folds_case)
+
+
+def find_table(catalog: Catalog, name: TableName) -> Table:
+    """Raises:
+    NotFound: no such table; says which there are nearby.
+    """
+    if table := catalog.tables.get(name):
+        return table
+    near = sorted(str(other) for other in catalog.tables if other.namespace == name.namespace)
+    there = f"the namespace has {', '.join(near)}" if near else "the namespace has no table"
+    raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
+
+
+def _identity(state: ObjectStore, new_id: NewId) -> str:
+    """The warehouse's uuid, made by whoever comes first."""
+    try:
+        return _read_identity(state)
+    except Missing:
+        pass
+    try:
+        state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
+    except AlreadyThere:
+        pass  # another process made it in between: its uuid holds
+    return _read_identity(state)
+
+
+def _read_identity(state: ObjectStore) -> str:
+    text = state.get(_IDENTITY)
+    try:
+        identity = json.loads(text)
+        if identity["format"] != _FORMAT:
+            raise Corrupt(f"{state.uri} has format {identity['format']!r}; this version of Lakewarden reads format {_FORMAT}")
+        return str(identity["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{state.uri}/{_IDENTITY} does not name a warehouse: {text[:80]!r}") from error
+
+
+@lru_cache(maxsize=64)
+def state_store(uri: str) -> ObjectStore:
+    """The store of a task: opened once per worker process, not once per scope."""
+    return open_store(uri)

@@ -1,0 +1,164 @@
+"""Which due scopes the flush sensor submits now: in batches, none that is under way, none that failed a moment ago.
+
+Nothing is remembered between ticks: Dagster's own runs say what was tried, the write log says what is still there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs.flush import scopes_of
+from lakewarden.errors import InvalidArgument
+from lakewarden.planning.pending import Pending
+from lakewarden.scope import Scope, TableName
+
+SCOPES_PER_RUN = 1_000
+"""A run over many scopes is one Spark job; a run's start costs some seconds, so few and large ones are better."""
+
+RUNS_PER_TICK = 4
+"""Dagster has no cap of its own, and submits a tick's runs one by one; the next tick goes on."""
+
+FIRST_WAIT = timedelta(minutes=1)
+LONGEST_WAIT = timedelta(hours=1)
+"""A scope that failed is tried again after a minute, then two, then four, … at most an hour after its last failure."""
+
+LOOK_BACK = timedelta(days=1)
+"""Failed runs that count as attempts: older ones no longer hold anything back."""
+
+
+@dataclass(frozen=True)
+class FlushRun:
+    """A run of flush_job, as far as it matters here. `ended` is None while it is queued or running."""
+
+    scopes: frozenset[Scope]
+    """Exactly these, where it named some."""
+    tables: frozenset[TableName]
+    """All scopes of these, where it named tables."""
+    everything: bool
+    """It named neither: the whole warehouse."""
+    seen_until: datetime
+    """Rows that were the oldest of their scope by then were there for it to flush."""
+    ended: datetime | None
+
+    def covers(self, scope: Scope) -> bool:
+        return self.everything or scope in self.scopes or scope.table in self.tables
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A due scope, how many runs failed to flush its oldest row, and when it may be tried again."""
+
+    pending: Pending
+    attempts: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Scopes for one run. Its key says what they have pending and how often that was tried: the same again is no news."""
+
+    pending: tuple[Pending, ...]
+    attempts: int
+
+    @property
+    def key(self) -> str:
+        content = "\n".join(f"{one.scope}\t{one.rows}\t{one.bytes}\t{one.oldest.isoformat()}" for one in self.pending)
+        return f"{hashlib.sha256(content.encode()).hexdigest()[:24]}-{self.attempts}"
+
+    @property
+    def seen_until(self) -> datetime:
+        """The youngest of its scopes' oldest rows, by the clock of the log: no other clock can tell what a run saw."""
+        return max(one.oldest for one in self.pending)
+
+    @property
+    def users(self) -> dict[str, list[str]]:
+        """The scopes as the form of flush_job takes them."""
+        users: dict[str, list[str]] = {}
+        for one in self.pending:
+            users.setdefault(str(one.table), []).extend([] if one.user is None else [one.user])
+        return users
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to submit, and how many due scopes are left out for which reason."""
+
+    batches: tuple[Batch, ...]
+    under_way: int
+    waiting: int
+    later: int
+
+    def __str__(self) -> str:
+        left = {"under way": self.under_way, "waiting after a failure": self.waiting, "left for the next tick": self.later}
+        return ", ".join(f"{count} {why}" for why, count in left.items() if count)
+
+
+def choose(
+    due: Sequence[Pending],
+    runs: Sequence[FlushRun],
+    now: datetime,
+    *,
+    scopes_per_run: int = SCOPES_PER_RUN,
+    runs_per_tick: int = RUNS_PER_TICK,
+) -> Choice:
+    """The batches of this tick, oldest rows first; scopes that failed before go apart from those that did not."""
+    active = [run for run in runs if run.ended is None]
+    failed = [run for run in runs if run.ended is not None]
+    free = [one for one in due if not any(run.covers(one.scope) for run in active)]
+    tried = [_attempted(one, failed) for one in free]
+    ready = [one for one in tried if one.not_before is None or one.not_before <= now]
+    batches = list(_batches(ready, scopes_per_run))
+    taken = batches[:runs_per_tick]
+    return Choice(
+        tuple(taken),
+        under_way=len(due) - len(free),
+        waiting=len(free) - len(ready),
+        later=len(ready) - sum(len(batch.pending) for batch in taken),
+    )
+
+
+def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
+    """A failed run tried this scope's oldest row if it was for the scope, and saw the row: it would be gone otherwise."""
+    ends = [run.ended for run in failed if run.ended and run.seen_until >= pending.oldest and run.covers(pending.scope)]
+    if not ends:
+        return Attempted(pending, 0, None)
+    wait = min(FIRST_WAIT * 2 ** min(len(ends) - 1, 16), LONGEST_WAIT)
+    return Attempted(pending, len(ends), max(ends) + wait)
+
+
+def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
+    """First those never tried, then the others by their number of attempts: one bad scope spoils no good batch's key."""
+    by_attempts: dict[int, list[Pending]] = {}
+    for one in ready:
+        by_attempts.setdefault(one.attempts, []).append(one.pending)
+    for attempts, pending in sorted(by_attempts.items()):
+        for start in range(0, len(pending), size):
+            yield Batch(tuple(pending[start : start + size]), attempts)
+
+
+def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetime | None) -> FlushRun:
+    """A run by the config of its op, as somebody may have typed it: names that are none cover nothing."""
+    scopes, tables = config.get("scopes") or {}, config.get("tables") or []
+    return FlushRun(
+        scopes=frozenset(_scopes(scopes)) if isinstance(scopes, Mapping) else frozenset(),
+        tables=frozenset(_named(tables)) if isinstance(tables, list) else frozenset(),
+        everything=not scopes and not tables,
+        seen_until=seen_until,
+        ended=ended,
+    )
+
+
+def _scopes(users: Mapping[str, Sequence[str]]) -> Iterator[Scope]:
+    for table in _named(users):
+        yield from scopes_of(table, users[str(table)])
+
+
+def _named(names: Iterable[object]) -> Iterator[TableName]:
+    for name in names:
+        try:
+            yield TableName.parse(str(name))
+        except InvalidArgument:
+            continue

@@ -1,0 +1,54 @@
+"""Reloading the code location when the catalog moved: new tables become assets without anybody's hand.
+
+Dagster has no way for a code location to reload itself. Its pages have: the webserver passes a reload on to the code
+server, and the daemon notices. So this asks the webserver, whose address `lakewarden ui` puts into the environment; in
+another deployment set `LAKEWARDEN_DAGSTER_URL`, or reload by hand when the sensor says so.
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+import dagster as dg
+from dagster_graphql import DagsterGraphQLClient, ReloadRepositoryLocationStatus
+
+from lakewarden.lakehouse import Lakehouse
+
+VARIABLE = "LAKEWARDEN_DAGSTER_URL"
+
+
+def build_catalog_sensor(loaded: int) -> dg.SensorDefinition:
+    """A sensor that asks for a reload once the catalog's version is no longer `loaded`."""
+
+    @dg.sensor(minimum_interval_seconds=15, default_status=dg.DefaultSensorStatus.RUNNING)
+    def catalog_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SkipReason:
+        """Reloads this code location when the catalog changed, so that new tables become assets."""
+        version = lake.warehouse.catalog.read().version
+        if version == loaded:
+            return dg.SkipReason(f"the catalog is at version {version}, as loaded")
+        moved = f"the catalog moved from version {loaded} to {version}"
+        url = os.environ.get(VARIABLE)
+        if url is None:
+            return dg.SkipReason(
+                f"{moved}: reload the code location, or set {VARIABLE} to the webserver's address for this sensor to do it"
+            )
+        return dg.SkipReason(f"{moved}: {reload_location(url, _location(context))}")
+
+    return catalog_sensor
+
+
+def _location(context: dg.SensorEvaluationContext) -> str:
+    """The name that workspace.yaml gives this code location."""
+    origin = context.code_location_origin
+    return origin.location_name if origin else "lakewarden"
+
+
+def reload_location(url: str, location: str) -> str:
+    """Asks the webserver to reload the location, and says what came of it."""
+    parts = urlsplit(url)
+    client = DagsterGraphQLClient(parts.hostname or url, port_number=parts.port, use_https=parts.scheme == "https")
+    answer = client.reload_repository_location(location)
+    if answer.status is ReloadRepositoryLocationStatus.SUCCESS:
+        return "the code location is reloaded"
+    return f"the webserver at {url} refused to reload the code location: {answer.failure_type}, {answer.message}"

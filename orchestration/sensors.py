@@ -1,0 +1,113 @@
+"""What Dagster looks after by itself: due flushes, new users, a catalog that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from assets.tables import partitions_name
+from jobs.flush import flush_job
+from jobs.record import record_job
+from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
+from lakewarden.catalog.model import Table
+from lakewarden.lakehouse import Lakehouse
+from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
+
+_RUNNING = dg.DefaultSensorStatus.RUNNING
+
+_UNDER_WAY = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+_IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+_RUNS_SEEN = 500
+"""Runs of a day that a tick looks at; with that many failed ones, waiting longer is not the worst answer."""
+
+
+@dg.sensor(job=flush_job, minimum_interval_seconds=15, default_status=_RUNNING)
+def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Flushes scopes whose FLUSH_POLICY is met: in batches, never one that is under way, failed ones with a growing pause."""
+    now = lake.warehouse.clock()
+    due = [one.pending for one in lake.due()]
+    if not due:
+        return dg.SkipReason("no scope is due")
+    choice = choose(due, _flush_runs(context.instance, now), now)
+    if not choice.batches:
+        return dg.SkipReason(f"{len(due)} scopes are due: {choice}")
+    return dg.SensorResult(run_requests=[_request(batch) for batch in choice.batches])
+
+
+def _request(batch: Batch) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=batch.key,
+        run_config={"ops": {"flush": {"config": {"scopes": batch.users}}}},
+        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(batch)},
+    )
+
+
+def _single(batch: Batch) -> dict[str, str]:
+    """A run of one scope is limited to one at a time by the queue (dagster.yaml, tag_concurrency_limits)."""
+    return {SCOPE: str(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
+
+
+def _flush_runs(instance: dg.DagsterInstance, now: datetime) -> list[FlushRun]:
+    """The runs of flush_job that are under way, whoever started them, and those that ended in vain not long ago."""
+    of_flush = {OPERATION: "flush"}
+    active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=_UNDER_WAY), limit=_RUNS_SEEN)
+    failed = instance.get_run_records(
+        dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
+    )
+    return [_run(record) for record in [*active, *failed]]
+
+
+def _run(record: dg.RunRecord) -> FlushRun:
+    run = record.dagster_run
+    seen = run.tags.get(SEEN_UNTIL)
+    seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
+    ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+    return flush_run(_op_config(run), seen_until, ended if run.is_finished else None)
+
+
+def _op_config(run: dg.DagsterRun) -> Mapping[str, object]:
+    """What the run's only op was configured with; nothing where the launchpad was left empty."""
+    config: object = run.run_config
+    for name in ("ops", "flush", "config"):
+        config = config.get(name) if isinstance(config, Mapping) else None
+    return config if isinstance(config, Mapping) else {}
+
+
+@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
+def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Registers new users as partitions, all at once, and has their state booked if nothing of it is known yet.
+
+    The cursor lists the tables seen so far: of a table seen for the first time, the state may be older than Dagster's.
+    """
+    tables = lake.tables()
+    seen = set((context.cursor or "").split())
+    fresh = [table for table in tables if table.id not in seen]
+    grown = {table.name: count for table in tables if (count := _register(context.instance, lake, table))}
+    names = [str(table.name) for table in tables if table in fresh or table.name in grown]
+    context.update_cursor(" ".join(table.id for table in tables))
+    if not names:
+        return dg.SkipReason(f"no new users in {len(tables)} tables")
+    told = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
+    context.log.info("new users: %s; new tables: %d", told, len(fresh))
+    config = {"ops": {"record": {"config": {"tables": names}}}}
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
+
+
+def _register(instance: dg.DagsterInstance, lake: Lakehouse, table: Table) -> int:
+    """Adds the users that are no partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
+    if table.type == "SHARED":
+        return 0
+    name = partitions_name(table.name)
+    missing = lake.warehouse.registry.users(table.id) - set(instance.get_dynamic_partitions(name))
+    if missing:
+        instance.add_dynamic_partitions(name, sorted(missing))
+    return len(missing)

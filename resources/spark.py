@@ -1,0 +1,41 @@
+"""The Spark session of a run: dagster-pyspark's lazy resource, wired as the library starts Spark, and stopped at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, PrivateAttr
+from pyspark.sql import SparkSession
+
+from lakewarden.settings import Settings, SparkSettings
+from lakewarden.spark.session import start_session
+
+
+class SparkResource(LazyPySparkResource):
+    """Starts Spark when a job first needs it; a run over a few small scopes never does.
+
+    Master, memory and the rest come from Lakewarden's own settings (lakewarden.toml, LAKEWARDEN_SPARK__…).
+    """
+
+    spark_config: dict[str, Any] = Field(
+        default_factory=dict, description="Further Spark settings by their own names, over those of lakewarden.toml."
+    )
+
+    _started: bool = PrivateAttr(default=False)
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            self._started = SparkSession.getActiveSession() is None
+            self._spark_session = start_session(self._settings())
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Stops the session that this resource started; one that ran before in the process is not its own."""
+        if self._started and self._spark_session is not None:
+            self._spark_session.stop()
+
+    def _settings(self) -> SparkSettings:
+        spark = Settings().spark
+        further = {key: str(value) for key, value in self.spark_config.items()}
+        return spark.model_copy(update={"conf": {**spark.conf, **further}})

@@ -1,0 +1,56 @@
+"""The benchmarks run at a tiny size and say something; no time is asserted anywhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks import data, flush, growth, maintenance, write
+from benchmarks.page import Section, Table, rewrite
+from benchmarks.scale import TINY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_write(tmp_path: Path) -> None:
+    assert len(write.run(TINY, tmp_path).tables) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("benchmark", [flush.run, growth.run, maintenance.run])
+def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) -> None:
+    assert callable(benchmark)
+    section: Section = benchmark(TINY, tmp_path, spark)
+    assert all(table.rows for table in section.tables)
+
+
+def test_a_section_is_rewritten_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    page.write_text("# Title\n\n## Flush\n\n<!-- begin flush -->\nold\n<!-- end flush -->\n\nkept\n", encoding="utf-8")
+    section = Section("flush", "tiny", [Table("What was done.", ("what", "time"), [("ours", "1 s")])], measured_on="a machine")
+    rewrite(page, section, NOW)
+    text = page.read_text(encoding="utf-8")
+    assert "| ours | 1 s |" in text
+    assert "old" not in text
+    assert text.startswith("# Title\n")
+    assert text.endswith("\nkept\n")
+    rewrite(page, section, NOW)
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_a_page_without_the_marks_gets_the_section_at_its_end(tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    rewrite(page, Section("write", "tiny", measured_on="a machine"), NOW)
+    assert "## Write\n\n<!-- begin write -->" in page.read_text(encoding="utf-8")
+
+
+def test_rows_of_every_user_once() -> None:
+    rows = data.rows(["a", "b"], 5, 3)
+    pairs = set(zip(rows["user"].to_pylist(), rows["id"].to_pylist(), strict=True))
+    assert pairs == {(user, number) for user in "ab" for number in (5, 6, 7)}

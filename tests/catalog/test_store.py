@@ -1,0 +1,241 @@
+"""Versions of the catalog: what was acknowledged is there, whoever races, pauses or loses an answer."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.catalog import changes
+from lakewarden.catalog.codec import Written, decode, encode
+from lakewarden.catalog.model import Catalog, FlushPolicy, Table, TableOptions
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import random_id
+from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
+from lakewarden.storage.local import LocalObjects
+from lakewarden.storage.objects import AlreadyThere, ObjectStore, StoredObject
+from lakewarden.storage.open import open_store
+from tests.catalog.build import NOW, base_of, storage, table
+
+
+@pytest.fixture(params=["disk", "memory", pytest.param("minio", marks=pytest.mark.minio)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "minio":
+        return open_store(request.getfixturevalue("s3_warehouse_uri"))
+    return open_store(str(tmp_path) if request.param == "disk" else f"memory://{random_id()}")
+
+
+def open_catalog(store: ObjectStore) -> CatalogStore:
+    return CatalogStore(store, lambda: NOW)
+
+
+def adding(name: str) -> Callable[[Catalog], Catalog]:
+    return lambda catalog: changes.add_namespace(catalog, name, NOW)
+
+
+class Wrapped:
+    """A real store with something happening around its creations."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.before: Callable[[], None] = lambda: None
+        self.after: Callable[[], None] = lambda: None
+
+    @property
+    def uri(self) -> str:
+        return self._store.uri
+
+    def create(self, key: str, data: bytes) -> None:
+        before, self.before = self.before, lambda: None
+        before()
+        self._store.create(key, data)
+        after, self.after = self.after, lambda: None
+        after()
+
+    def put(self, key: str, data: bytes) -> None:
+        self._store.put(key, data)
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._store.get_range(key, start, length)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        return self._store.list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._store.delete(keys)
+
+
+def test_a_new_warehouse_has_the_first_catalog(store: ObjectStore) -> None:
+    assert open_catalog(store).read() == changes.first_catalog()
+    assert store.list("") == []
+
+
+def test_a_change_is_read_by_everybody(store: ObjectStore) -> None:
+    changed = open_catalog(store).change(adding("chat"))
+    assert changed.version == 1
+    assert open_catalog(store).read() == changed
+    assert list(changed.namespaces) == ["chat"]
+
+
+def test_a_change_that_changes_nothing_makes_no_version(store: ObjectStore) -> None:
+    catalog = open_catalog(store)
+    catalog.change(adding("chat"))
+    assert catalog.change(lambda same: same).version == 1
+
+
+def test_a_change_that_raises_changes_nothing(store: ObjectStore) -> None:
+    catalog = open_catalog(store)
+    catalog.change(adding("chat"))
+    with pytest.raises(AlreadyExists):
+        catalog.change(adding("chat"))
+    assert catalog.read().version == 1
+
+
+def test_names_sort_newest_first_and_old_versions_go(store: ObjectStore) -> None:
+    catalog = open_catalog(store)
+    for number in range(70):
+        catalog.change(adding(f"n{number}"))
+    keys = [stored.key for stored in store.list("catalog")]
+    assert keys[0] == "catalog/99999999999999999929.json"
+    assert len(keys) <= 40
+    assert len(open_catalog(store).read().namespaces) == 70
+
+
+def test_whoever_loses_a_race_starts_over(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+    wrapped.before = lambda: void(open_catalog(store).change(adding("first")))
+    assert list(open_catalog(wrapped).change(adding("second")).namespaces) == ["first", "second"]
+
+
+def test_whoever_is_overtaken_right_after_has_won_all_the_same(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+    wrapped.after = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(40)])
+    changed = open_catalog(wrapped).change(adding("mine"))
+    assert list(changed.namespaces) == ["mine", *(f"later{number}" for number in range(40))]
+
+
+def test_a_pruned_number_that_is_free_again_does_not_count(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+    wrapped.before = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(50)])
+    changed = open_catalog(wrapped).change(adding("mine"))
+    assert len(changed.namespaces) == 51
+    assert open_catalog(store).read() == changed
+
+
+def test_after_too_many_versions_the_outcome_is_a_conflict(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+    wrapped.before = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(90)])
+    with pytest.raises(Conflict, match="cannot be told"):
+        open_catalog(wrapped).change(adding("mine"))
+    assert "mine" not in open_catalog(store).read().namespaces
+
+
+def test_an_answer_that_was_lost_is_found_out(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+    wrapped.after = lambda: fail(StorageUnavailable("timed out"))
+    assert list(open_catalog(wrapped).change(adding("mine")).namespaces) == ["mine"]
+    wrapped.before = lambda: fail(StorageUnavailable("timed out"))
+    with pytest.raises(StorageUnavailable):
+        open_catalog(wrapped).change(adding("other"))
+    wrapped.after = lambda: fail(AlreadyThere("repeated below us"))
+    assert list(open_catalog(wrapped).change(adding("third")).namespaces) == ["mine", "third"]
+
+
+def test_endless_races_end_in_a_conflict(store: ObjectStore) -> None:
+    wrapped = Wrapped(store)
+
+    def overtake() -> None:
+        open_catalog(store).change(adding(f"n{random_id()}"))
+        wrapped.before = overtake
+
+    wrapped.before = overtake
+    with pytest.raises(Conflict, match="changed 40 times"):
+        CatalogStore(wrapped, lambda: NOW, pause=lambda _: None).change(adding("mine"))
+
+
+def test_an_unreadable_version_is_corrupt(store: ObjectStore) -> None:
+    open_catalog(store).change(adding("chat"))
+    store.create("catalog/99999999999999999990.json", b"{")
+    with pytest.raises(Corrupt, match=r"99999999999999999990\.json is no catalog"):
+        open_catalog(store).read()
+
+
+def test_a_version_under_another_name_is_corrupt(store: ObjectStore) -> None:
+    store.create("catalog/99999999999999999990.json", encode(Written(changes.first_catalog(), ("x",), NOW)))
+    with pytest.raises(Corrupt, match="not its name"):
+        open_catalog(store).read()
+
+
+def _change_many(root: str, process: int) -> None:
+    catalog = CatalogStore(LocalObjects(root), lambda: NOW)
+    acknowledged = LocalObjects(f"{root}/acknowledged")
+    for number in range(50):
+        name = f"p{process}n{number}"
+        catalog.change(adding(name))
+        acknowledged.put(name, b"")
+
+
+def test_four_processes_lose_no_change(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_change_many, args=(str(tmp_path), number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    acknowledged = {stored.key for stored in LocalObjects(str(tmp_path / "acknowledged")).list("")}
+    catalog = CatalogStore(LocalObjects(str(tmp_path)), lambda: NOW).read()
+    assert len(acknowledged) == 200
+    assert set(catalog.namespaces) == acknowledged
+    assert catalog.version == 200
+
+
+def full_catalog() -> Catalog:
+    catalog = changes.add_namespace(changes.first_catalog(), "chat", NOW)
+    catalog = changes.add_storage(catalog, storage("cold", "s3://cold/x", folds_case=True))
+    options = TableOptions("cold", FlushPolicy(1000, None), "zstd", 1 << 20, 0)
+    made: Table = replace(table("chat.messages", "SHARED"), options=options)
+    return changes.add_table(changes.add_table(catalog, made, base_of), table("chat.rooms"), base_of)
+
+
+def test_every_field_survives_the_codec() -> None:
+    written = Written(replace(full_catalog(), version=7), ("a", "b"), NOW)
+    assert decode(encode(written), "x") == written
+    assert list(decode(encode(written), "x").catalog.tables) == list(written.catalog.tables)
+
+
+def test_absent_fields_have_their_defaults_and_unknown_ones_are_left_out() -> None:
+    data = b'{"format": 1, "catalog": {"version": 3, "colour": "red"}, "writes": [], "at": null}'
+    assert decode(data, "x") == Written(Catalog(version=3), (), None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"format": 2, "catalog": {}, "writes": [], "at": null}',
+        b'{"format": 1, "catalog": {"version": "3"}, "writes": [], "at": null}',
+        b'{"format": 1, "catalog": {"tables": {"chat.x": {}}}, "writes": [], "at": null}',
+        b'{"format": 1, "catalog": [], "writes": [], "at": null}',
+        b"\xff",
+    ],
+)
+def test_what_is_no_catalog_is_corrupt(data: bytes) -> None:
+    with pytest.raises(Corrupt):
+        decode(data, "x")
+
+
+def void(_: object) -> None:
+    """Calls for its effect, inside a lambda."""
+
+
+def fail(error: Exception) -> None:
+    raise error

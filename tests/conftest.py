@@ -1,0 +1,93 @@
+"""Fixtures that every room's tests share, the markers that follow from them, and how the tests spread over two cores.
+
+A test that asks for a server by fixture (`minio`, `postgres`, `spark`, `browser`) carries the marker of the same name.
+Where the server is missing, its tests are skipped; `LAKEWARDEN_REQUIRE=minio,postgres` makes them fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.fixtures.chromium import start_browser
+from tests.fixtures.minio import MinioServer, serve_minio
+from tests.fixtures.postgres import PostgresServer, serve_postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from selenium.webdriver import Chrome
+
+_SERVERS = ("spark", "minio", "postgres", "browser")
+_ONE_WORKER = ("spark", "browser", "dagster")
+"""Markers whose tests stay together on one worker: they share a JVM, or start processes that fill both cores."""
+
+# Slow is a matter of the machine, not of the code: examples have no deadline, pytest-timeout ends what hangs.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None, print_blob=True)
+settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        asked = getattr(item, "fixturenames", ())
+        for server in _SERVERS:
+            if server in asked:
+                item.add_marker(server)
+        group = next((name for name in _ONE_WORKER if item.get_closest_marker(name)), None)
+        if group is not None:
+            # One group for all of them: a Dagster run and a Spark job side by side would only slow each other.
+            item.add_marker(pytest.mark.xdist_group("heavy"))
+
+
+@pytest.fixture
+def warehouse_uri(tmp_path: Path) -> str:
+    """A directory for a warehouse; nothing is in it."""
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture(scope="session")
+def minio() -> Iterator[MinioServer]:
+    """A real MinIO server with one bucket; from then on the environment points at it."""
+    with serve_minio() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment.items():
+            environment.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def s3_warehouse_uri(minio: MinioServer, request: pytest.FixtureRequest) -> str:
+    """A prefix of the test's own in the bucket."""
+    return minio.prefix_for(request.node.nodeid)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real Postgres server with one empty database."""
+    with serve_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The worker's one Spark session, as the library starts it."""
+    from lakewarden.settings import SparkSettings  # the JVM is for the tests that ask for it
+    from lakewarden.spark.session import start_session
+
+    session = start_session(SparkSettings())
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chrome]:
+    """A headless Chromium."""
+    driver = start_browser()
+    yield driver
+    driver.quit()

@@ -1,0 +1,109 @@
+"""Scopes, schemas and hot rows for the tests of this room."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
+from lakewarden.catalog.types import ColumnType
+from lakewarden.clock import random_id
+from lakewarden.delta.apply import ColdApply
+from lakewarden.delta.rows import read_rows
+from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.record import OP
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope, TableName
+
+APP = "lakewarden/w/p"
+Row = dict[str, Any]
+
+
+def schema(*columns: str, key: Sequence[str] = ("id",), version: int = 1, first_id: int = 1) -> TableSchema:
+    """`schema("id BIGINT NOT NULL", "name TEXT")`."""
+    return TableSchema(version, tuple(column(first_id + index, text) for index, text in enumerate(columns)), tuple(key))
+
+
+def column(id_: int, text: str) -> SchemaColumn:
+    name, _, rest = text.partition(" ")
+    type_, not_null, _ = rest.partition(" NOT NULL")
+    return SchemaColumn(id_, name, ColumnType.parse(type_), not not_null, None)
+
+
+PEOPLE = schema("id BIGINT NOT NULL", "name TEXT")
+
+
+def target(
+    path: Path,
+    *schemas: TableSchema,
+    user: str | None = "u_1",
+    compression: Compression = "snappy",
+    target_file_size: int = 128 << 20,
+) -> ScopeTarget:
+    return ScopeTarget(
+        scope=Scope(TableName("chat", "people"), user),
+        uri=str(path),
+        schemas=schemas or (PEOPLE,),
+        app_id=APP,
+        compression=compression,
+        target_file_size=target_file_size,
+        retention_hours=168,
+    )
+
+
+def ticking() -> Callable[[], datetime]:
+    """A clock that moves on a second at each look."""
+    seconds = itertools.count()
+    return lambda: datetime(2024, 5, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))
+
+
+def hot(schema_: TableSchema, rows: Iterable[Row], first_seq: int = 0, deletes: Iterable[Row] = ()) -> pa.Table:
+    """Upserts, then deletes, as the log hands them over: the schema's columns, `_seq` ascending, `_op`."""
+    return hot_of(schema_, [*((row, False) for row in rows), *((row, True) for row in deletes)], first_seq)
+
+
+def hot_of(schema_: TableSchema, steps: Sequence[tuple[Row, bool]], first_seq: int = 0) -> pa.Table:
+    """Rows in this order, each with whether it is a delete."""
+    arrays = [pa.array([row.get(c.name) for row, _ in steps], c.type.arrow) for c in schema_.columns]
+    seqs = pa.array(range(first_seq, first_seq + len(steps)), pa.int64())
+    ops = pa.array([int(delete) for _, delete in steps], pa.int8())
+    return pa.table([*arrays, seqs, ops], names=[*schema_.names, "_seq", OP])
+
+
+def people(*ids: int, name: str = "n") -> list[Row]:
+    return [{"id": id_, "name": f"{name}{id_}"} for id_ in ids]
+
+
+def opened(scope: ScopeTarget, *, reach: Reach = no_faults, large_bytes: int | None = None, job_id: str = "FL-1") -> ColdApply:
+    return ColdApply(scope, job_id=job_id, clock=ticking(), new_id=random_id, reach=reach, large_bytes=large_bytes)
+
+
+def flush(
+    scope: ScopeTarget, rows: Iterable[Row] = (), *, first_seq: int = 0, deletes: Iterable[Row] = (), end: int | None = None
+) -> ColdApply:
+    batch = hot(scope.schema, rows, first_seq, deletes)
+    cold = opened(scope)
+    cold.commit(batch, first_seq + batch.num_rows - 1 if end is None else end)
+    return cold
+
+
+def table_of(scope: ScopeTarget, version: int | None = None) -> ScopeTable:
+    table = ScopeTable.open(scope.uri, version)
+    assert table is not None
+    return table
+
+
+def rows_of(scope: ScopeTarget, version: int | None = None) -> list[Row]:
+    """Sorted by the key, without `_seq`."""
+    rows = read_rows(table_of(scope, version), scope.schemas).drop_columns(["_seq"]).to_pylist()
+    return sorted(rows, key=lambda row: tuple(row[name] for name in scope.schema.primary_key))
+
+
+def paths(scope: ScopeTarget, version: int | None = None) -> set[str]:
+    return {file.path for file in table_of(scope, version).files()}

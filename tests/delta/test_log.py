@@ -1,0 +1,90 @@
+"""The Delta log over many flushes: checkpoints, no loss of history, no growing cost; and races of many writers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from lakewarden.delta.history import history
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.errors import Conflict
+from lakewarden.report import ScopeTarget
+from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target, ticking
+
+
+def test_everything_survives_checkpoints(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    for number in range(25):
+        flush(scope, people(number, 100 + number % 3, name=f"v{number}-"), first_seq=2 * number)
+    names = {path.name for path in (tmp_path / "t" / "_delta_log").iterdir()}
+    assert f"{19:020d}.checkpoint.parquet" in names
+    assert {f"{version:020d}.json" for version in range(25)} < names
+    assert (table_of(scope).version, table_of(scope).watermark(APP), table_of(scope).next_batch()) == (24, 49, 25)
+    assert len(rows_of(scope)) == 28
+    assert len(rows_of(scope, 0)) == 2
+    assert [entry.version for entry in history(scope.uri)] == list(range(24, -1, -1))
+
+
+def test_delta_rs_is_not_let_to_expire_the_log(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(0))
+    table_of(scope).delta.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    for number in range(1, 25):
+        flush(scope, people(number), first_seq=number)
+    assert len(history(scope.uri)) == 26
+
+
+def test_three_creators_at_once_leave_the_rows_once(tmp_path: Path) -> None:
+    for round_ in range(10):
+        scope = target(tmp_path / f"t{round_}")
+        outcomes = _at_once(3, scope)
+        assert outcomes.count("done") == 1
+        assert len(rows_of(scope)) == 2
+        assert len(paths(scope)) == 1
+
+
+def _at_once(count: int, scope: ScopeTarget) -> list[str]:
+    barrier = threading.Barrier(count)
+    outcomes: list[str] = []
+
+    def one() -> None:
+        cold = opened(scope)
+        barrier.wait()
+        try:
+            cold.commit(hot(PEOPLE, people(1, 2)), 1)
+            outcomes.append("done")
+        except Conflict:
+            outcomes.append("conflict")
+
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_a_commit_that_is_not_strict_moves_behind_appends_and_knows_its_version(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+    flush(scope, people(11), first_seq=1)
+    table = table_of(scope)
+    flush(scope, people(21), first_seq=2)
+    flush(scope, people(31), first_seq=3)
+    stamp = CommitStamp("OP-1", "OPTIMIZE")
+    version = table.commit([], [table.files()[0]], schema=PEOPLE, stamp=stamp, now=ticking()(), data_change=False, strict=False)
+    assert version == table_of(scope).version == 4
+    entry = history(scope.uri, limit=1)[0]
+    assert (entry.operation, entry.read_version, entry.user_metadata["job_id"]) == ("OPTIMIZE", 1, "OP-1")
+
+
+def test_a_commit_that_is_not_strict_is_refused_when_its_input_is_gone(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+    table = table_of(scope)
+    flush(scope, people(1, name="new"), first_seq=1)
+    stamp = CommitStamp("OP-1", "OPTIMIZE")
+    with pytest.raises(Conflict):
+        table.commit([], list(table.files()), schema=PEOPLE, stamp=stamp, now=ticking()(), data_change=False, strict=False)

@@ -1,0 +1,72 @@
+"""The same room on an object store: tables, races, manifests, history and fences in a bucket."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.delta.fence import fence
+from lakewarden.delta.history import history
+from lakewarden.delta.place import place_of
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
+from lakewarden.report import ScopeTarget
+from lakewarden.storage.objects import Missing
+from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
+from tests.fixtures.minio import MinioServer
+
+
+@pytest.fixture
+def scope(minio: MinioServer, request: pytest.FixtureRequest) -> ScopeTarget:
+    return replace(target(Path("unused")), uri=f"{minio.prefix_for(request.node.name)}/chat/people/u_1")
+
+
+def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
+    assert ScopeTable.open(scope.uri) is None
+    for number in range(12):
+        flush(scope, people(number, 100, name=f"v{number}-"), first_seq=2 * number)
+    assert len(rows_of(scope)) == 13
+    assert len(rows_of(scope, 0)) == 2
+    assert (table_of(scope).watermark(APP), table_of(scope).next_batch()) == (23, 12)
+    manifest = json.loads(place_of(scope.uri).read("manifest.json"))
+    assert {segment["path"] for segment in manifest["segments"]} == paths(scope)
+    assert [entry.version for entry in history(scope.uri, limit=3, before_version=11)] == [10, 9, 8]
+    with pytest.raises(NotFound, match="the newest is 11"):
+        table_of(scope, 12)
+
+
+def test_of_two_flushes_in_a_bucket_one_wins(scope: ScopeTarget) -> None:
+    first, second = opened(scope), opened(scope)
+    first.commit(hot(PEOPLE, people(1)), 0)
+    with pytest.raises(Conflict):
+        second.commit(hot(PEOPLE, people(1)), 0)
+    first, second = opened(scope), opened(scope)
+    first.commit(hot(PEOPLE, people(1, name="new"), 1), 1)
+    with pytest.raises(Conflict):
+        second.commit(hot(PEOPLE, people(2), 1), 1)
+    assert rows_of(scope) == people(1, name="new")
+
+
+def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
+    flush(scope, people(1))
+    stale = opened(scope)
+    assert fence(scope, job_id="CL-1") == 1
+    assert rows_of(scope) == []
+    assert all(name.startswith("_delta_log/") for name in place_of(scope.uri).names())
+    with pytest.raises(Conflict):
+        stale.commit(hot(PEOPLE, people(2), 1), 1)
+
+
+def test_a_missing_object_and_an_unknown_bucket_are_said(scope: ScopeTarget, minio: MinioServer) -> None:
+    flush(scope, people(1))
+    (path,) = paths(scope)
+    place_of(scope.uri).delete([path])
+    with pytest.raises(Corrupt, match=path):
+        rows_of(scope)
+    with pytest.raises(Missing):
+        place_of(scope.uri).read("nothing")
+    with pytest.raises(LakewardenError):
+        flush(replace(scope, uri=scope.uri.replace(f"//{minio.bucket}/", "//no-such-bucket/")), people(1))

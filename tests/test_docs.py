@@ -1,0 +1,109 @@
+"""What the documentation says is so: its snippets run, its references are what the code says, its links lead somewhere.
+
+In README.md and docs/**/*.md, blocks marked `python` and `console` run, each file's in their order and in one empty
+directory; of a console block the lines that begin with `$ `. `python spark` and `console spark` start a JVM. What is
+not to be run is marked otherwise (`sh`, `toml`, `yaml`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from docs.generate import pages
+
+_ROOT = Path(__file__).parent.parent
+_BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+_FILES = sorted([_ROOT / "README.md", _ROOT / "CONTRIBUTING.md", _ROOT / "CHANGELOG.md", *(_ROOT / "docs").rglob("*.md")])
+
+
+@dataclass(frozen=True)
+class Block:
+    words: tuple[str, ...]
+    text: str
+    line: int
+
+    @property
+    def language(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def runs(self) -> bool:
+        return self.language in {"python", "console"}
+
+
+def _blocks(text: str) -> list[Block]:
+    return [Block(tuple(found[1].split()), found[2], text[: found.start()].count("\n") + 2) for found in _BLOCK.finditer(text)]
+
+
+def block_after(file: str, heading: str, language: str) -> str:
+    """The first block of that language below a heading, for tests of what the block configures."""
+    below = (_ROOT / file).read_text().partition(f"\n{heading}\n")[2]
+    return next(block.text for block in _blocks(below) if block.language == language)
+
+
+def _files_that_run() -> Iterator[ParameterSet]:
+    for path in _FILES:
+        blocks = [block for block in _blocks(path.read_text()) if block.runs]
+        if blocks:
+            marks = [pytest.mark.spark] if any("spark" in block.words for block in blocks) else []
+            yield pytest.param(path, blocks, id=str(path.relative_to(_ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize(("path", "blocks"), list(_files_that_run()))
+def test_snippets_run(path: Path, blocks: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("LAKEWARDEN_")]:
+        monkeypatch.delenv(name)
+    names: dict[str, object] = {"__name__": "snippet"}
+    for block in blocks:
+        if block.language == "console":
+            _run_commands(block, path)
+        else:
+            # The newlines in front make a traceback point at the line of the document.
+            exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), names)
+
+
+def _run_commands(block: Block, path: Path) -> None:
+    for offset, line in enumerate(block.text.splitlines()):
+        if line.startswith("$ "):
+            command = shlex.split(line.removeprefix("$ "), comments=True)
+            program = Path(sys.executable).with_name(command[0])
+            done = subprocess.run([str(program), *command[1:]], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{path.name}:{block.line + offset}: {line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)
+def test_reference_is_what_the_code_says(page: Path) -> None:
+    text = pages()[page]
+    if os.environ.get("UPDATE"):
+        page.write_text(text)
+    assert page.read_text() == text, "run `make docs`, or this test with UPDATE=1"
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = _LINK.findall(path.read_text())
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = _ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in _LINK.findall(index.read_text())}
+    assert {path for path in (_ROOT / "docs").rglob("*.md") if path != index} - linked == set()
+
+
+def test_readme_begins_with_the_two_commands() -> None:
+    first = _blocks((_ROOT / "README.md").read_text())[0]
+    assert first.language == "sh"
+    assert [line.partition("#")[0].strip() for line in first.text.splitlines()] == ["make demo", "make test"]
