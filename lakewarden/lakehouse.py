@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 
@@ -11,20 +11,27 @@ from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableTyp
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
-from lakewarden.log.view import read_views
-from lakewarden.operations.check import Finding
+from lakewarden.log0.view import read_views
+from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
+from lakewarden.operations.declare import make_storage, make_table, new_storage
+from lakewarden.operations.drop import drop
+from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.maintain import Options, maintain, maintain_targets
 from lakewarden.operations.optimize import OptimizeOptions
-from lakewarden.report import ScopeReport
 from lakewarden.operations.restore import RestoreOptions
-from lakewarden.operations.status import ScopeStatus
+from lakewarden.operations.rewind import Rewind, rewind
+from lakewarden.operations.scopes import named_tables
+from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.operations.tags import Tag, add_tag
 from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
+from lakewarden.planning.propose import planned_flush, vacuumable
+from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 
 class Lakehouse:
@@ -59,8 +66,8 @@ class Lakehouse:
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        warehouse = Warehouse.open(uri, settings or Settings(), clock, new_id)
-        return cls(warehouse, Engine(warehouse, progress, spark))
+        chosen = settings or Settings()
+        return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
 
     def close(self) -> None:
         self._engine.close()
@@ -89,8 +96,9 @@ class Lakehouse:
             InUse: it has tables, and `cascade` is not given.
         """
         if cascade:
-            for table in self.tables(name):
-                self.drop_table(str(table.name))
+            inside = [table.name for table in self.warehouse.catalog.read().tables.values() if table.name.namespace == name]
+            for table in inside:
+                self.drop_table(str(table))
         self.warehouse.catalog.change(lambda catalog: changes.drop_namespace(catalog, name))
 
     def namespaces(self) -> list[Namespace]:
@@ -102,13 +110,20 @@ class Lakehouse:
         *,
         type: str,
         base: str,
-        user_template: str | None = None,
-        shared_template: str | None = None,
-        name: str | None = None,
+        user_template: str = "",
+        shared_template: str = "",
+        name: str = "",
         description: str = "",
     ) -> Storage:
-        """Creates a storage, after trying to write, read, list and delete there."""
-        return self._engine.create_storage(storage_id, type, base, user_template, shared_template, name, description)
+        """Creates a storage, after trying to write, read, list and delete there; empty templates mean the defaults.
+
+        Raises:
+            AlreadyExists, InvalidArgument, InUse: the id is taken or none, a template or the base can't be, or the place is
+                another warehouse's.
+            StorageRefused, StorageUnavailable: the place can't be written or reached.
+        """
+        wanted = new_storage(storage_id, type, base, user_template, shared_template, name, description, self.warehouse.clock())
+        return make_storage(self.warehouse, wanted)
 
     def alter_storage(
         self,
@@ -119,7 +134,7 @@ class Lakehouse:
         name: str | None = None,
         description: str | None = None,
     ) -> Storage:
-        """Changes what is given; templates only while no table uses the storage."""
+        """Changes what is given; a template only while no table of its type lies on the storage."""
         changed = self.warehouse.catalog.change(
             lambda catalog: changes.alter_storage(
                 catalog,
@@ -147,7 +162,7 @@ class Lakehouse:
         *,
         type: TableType = "SHARED",
         columns: Sequence[Column],
-        primary_key: Sequence[str],
+        primary_key: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> TableClient:
@@ -165,7 +180,7 @@ class Lakehouse:
         """
         full = TableName.parse(name)
         if not (if_not_exists and full in self.warehouse.catalog.read().tables):
-            self._engine.create_table(full, type, columns, primary_key, options or {})
+            make_table(self.warehouse, full, type, columns, primary_key, options or {})
         return self.table(name)
 
     def drop_table(self, name: str) -> None:
@@ -174,10 +189,10 @@ class Lakehouse:
         Raises:
             NotFound: no such table.
         """
-        self._engine.drop_table(TableName.parse(name))
+        drop(self.warehouse, self._engine.run, TableName.parse(name))
 
     def tables(self, namespace: str | None = None) -> list[Table]:
-        found = self.warehouse.catalog.read().tables.values()
+        found = live_tables(self.warehouse.catalog.read())
         return [table for table in found if namespace in (None, table.name.namespace)]
 
     def table(self, name: str) -> TableClient:
@@ -192,7 +207,7 @@ class Lakehouse:
     def pending(self) -> list[Pending]:
         """The scopes with hot rows, oldest first; costs what lies in the log."""
         views = read_views(self.warehouse.state, self.warehouse.headers)
-        return pending_scopes(self.warehouse.catalog.read(), views)
+        return pending_scopes(live_tables(self.warehouse.catalog.read()), views)
 
     def due(self) -> list[Due]:
         """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
@@ -200,42 +215,46 @@ class Lakehouse:
 
     def status(self) -> list[ScopeStatus]:
         """The scopes with pending rows and how their tables stand, the one that waits longest first."""
-        return self._engine.status(self.pending())
+        return status(self.warehouse, self.pending())
 
     def check(self, storage: str | None = None) -> list[Finding]:
         """Is every storage reachable, every scope readable, log and table consistent?"""
-        return self._engine.check(storage)
+        return check(self.warehouse, self._engine.run, storage)
 
     def plan(self, *tables: str) -> list[ScopeReport]:
         """What maintenance would do now, and why: a report for each operation on a scope that has something to do."""
-        now_due = {one.pending.scope: one for one in self.due()}
-        names = {TableName.parse(name) for name in tables}
-        flushes = [self._engine.planned_flush(one) for one in now_due.values() if not names or one.pending.table in names]
-        maintenance: list[ScopeReport] = []
-        for options in (CompactOptions(), OptimizeOptions(), VacuumOptions()):
-            maintenance += self._engine.maintain(tables, None, options, dry_run=True)
-        return flushes + [report for report in maintenance if report.outcome != "skipped"]
+        names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
+        flushes = [planned_flush(self.warehouse, due) for due in self.due() if due.pending.table in names]
+        compact = self.compact(*tables, dry_run=True)
+        optimize = self.optimize(*tables, dry_run=True)
+        vacuum = self._maintain(vacuumable(self.warehouse, names), None, VacuumOptions(), dry_run=True)
+        return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]
 
     # What changes it: one report a scope
 
     def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
-        """Moves pending rows into the Delta tables: of all tables where none is named, of one user where one is."""
-        return self._engine.flush(self._engine.matching(self.pending(), tables, user))
+        """Moves pending rows into the Delta tables: of all tables where none is named, of one user where one is.
+
+        Raises:
+            NotFound: a table that is not there; nothing was flushed.
+        """
+        names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
+        return self._flush(lambda scope: scope.table in names and user in (None, scope.user))
 
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
         """Flushes exactly these, in one job; those with nothing pending are passed over."""
-        wanted = set(scopes)
-        return self._engine.flush([one for one in self.pending() if one.scope in wanted])
+        return self._flush(set(scopes).__contains__)
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self._engine.maintain(tables, user, CompactOptions(), dry_run=dry_run)
+        return self._maintain(tables, user, CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run)
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
-        return self._engine.maintain(tables, user, OptimizeOptions(zorder=tuple(zorder)), dry_run=dry_run)
+        options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
+        return self._maintain(tables, user, options, dry_run=dry_run)
 
     def vacuum(
         self,
@@ -248,9 +267,9 @@ class Lakehouse:
         """Deletes files that no version inside the retention needs; lists them only, unless `dry_run=False`.
 
         Raises:
-            InvalidArgument: `retain_hours` is below 168 and `force` is not given.
+            InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
-        return self._engine.maintain(tables, user, VacuumOptions(retain_hours=retain_hours, force=force), dry_run=dry_run)
+        return self._maintain(tables, user, VacuumOptions(retain_hours, force), dry_run=dry_run)
 
     def restore(
         self,
@@ -268,12 +287,14 @@ class Lakehouse:
 
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
-            NotFound: no such version, or its files were vacuumed; says which versions still work.
         """
-        if version is not None and user is None and self.table(table).table.type == "USER":
+        found = self.table(table).table
+        if (version is None) == (timestamp is None):
+            raise InvalidArgument(f"restore {table}: give either a version or a timestamp")
+        if version is not None and user is None and found.type == "USER":
             raise InvalidArgument(f"{table} is a USER table and versions are a scope's own: name the user, or restore by timestamp")
-        options = RestoreOptions(version=version, timestamp=timestamp)
-        return self._engine.restore(table, user, options, discard_pending=discard_pending, dry_run=dry_run)
+        asked = Rewind(found.name, user, RestoreOptions(version, timestamp), discard_pending, dry_run)
+        return rewind(self.warehouse, self._engine.run, self._flush_large, asked)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
@@ -281,3 +302,23 @@ class Lakehouse:
         scope = Scope(TableName.parse(table), user)
         target = self.warehouse.target(catalog, scope)
         return add_tag(self.warehouse.state, find_table(catalog, scope.table).id, target, name, version)
+
+    def _flush(self, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
+        reports = flush_scopes(self.warehouse, self._engine.run, self._flush_large, wanted)
+        if self.warehouse.settings.flush.compact_after:
+            written = [self._target(report.scope) for report in reports if report.outcome == "done"]
+            options = CompactOptions.of(self.warehouse.settings.compaction)
+            reports += maintain_targets(self.warehouse, self._engine.run, written, options, dry_run=False)
+        return reports
+
+    def _flush_large(self, task: FlushTask) -> ScopeReport:
+        session = self._engine.session()
+        from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
+
+        return flush_large(session, task)
+
+    def _maintain(self, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool) -> list[ScopeReport]:
+        return maintain(self.warehouse, self._engine.run, tables, user, options, dry_run=dry_run)
+
+    def _target(self, scope: Scope) -> ScopeTarget:
+        return self.warehouse.target(self.warehouse.catalog.read(), scope)

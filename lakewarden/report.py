@@ -10,7 +10,8 @@ from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.scope import Scope
 
 Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop"]
-Outcome = Literal["done", "skipped", "planned", "failed"]
+Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
+"""`deferred`: too large for one task; the job goes on with it in Spark, and no caller ever sees it."""
 
 
 @dataclass(frozen=True)

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.delta.rows import matches
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument
-from lakewarden.log.position import position_of
-from lakewarden.log.record import OP, USER, LogBatch
-from lakewarden.log.view import LogView, read_view
-from lakewarden.log.writer import LogWriter, Receipt
-from lakewarden.operations.read import Freshness, read_scope
+from lakewarden.log0.record import DELETE, OP, UPSERT, USER, LogBatch, log_schema
+from lakewarden.log0.view import read_view
+from lakewarden.log0.writer import LogWriter, Receipt
+from lakewarden.operations.read import Freshness, read_cold, read_strong
+from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows, to_arrow
 from lakewarden.rows.validate import keys, validated
 from lakewarden.scope import Scope
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse
 
 WriteMode = Literal["upsert", "insert"]
 
-_UPSERT = 0
-_DELETE = 1
 _INSERT_ATTEMPTS = 20
-"""Rounds of read-and-append that an insert takes part in before it says CONFLICT; each lost one is somebody's success."""
+"""Rounds of read and append that an insert takes part in before it says CONFLICT; each lost one is somebody's success."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +42,107 @@ class TableClient:
         """Appends rows to the write log; returns once they are durable.
 
         Args:
-            rows: dicts, pandas, Arrow or polars.
+            rows: dicts, pandas, polars, or anything Arrow.
             user: whose rows they are (USER tables).
             user_column: instead of `user`, the column that names each row's user; it is not stored.
             mode: `upsert` replaces a live key, `insert` refuses it.
 
         Raises:
-            InvalidArgument: an unknown column, or the user is missing or not wanted.
+            InvalidArgument: an unknown column; or the user is missing, impossible, or not wanted.
             ConstraintViolation: a value of the wrong type or range, NULL in a key or a NOT NULL column, a key twice in the
                 call, or, under `insert`, a key that is live. Nothing was written.
         """
-        given, users = self._with_users(to_arrow(rows), user, user_column)
-        checked = validated(self.table.schema, given, self._defaults(user), users)
-        batch = self._batch(checked, users, _UPSERT)
-        if mode == "upsert":
-            return self.writer.append(batch)
-        return self._insert(batch)
+        if mode not in ("upsert", "insert"):
+            raise InvalidArgument(f"mode {mode!r} is none; write with mode='upsert' or mode='insert'")
+        given, users = self._with_users(rows, user, user_column)
+        defaults = Defaults(self.warehouse.clock, self.warehouse.new_id, user)
+        batch = self._batch(validated(self.table.schema, given, defaults, users), users, UPSERT)
+        return self.writer.append(batch) if mode == "upsert" else self._insert(batch)
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
         """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
-        given, users = self._with_users(to_arrow(key_rows), user, user_column)
-        return self.writer.append(self._batch(keys(self.table.schema, given, users), users, _DELETE))
+        given, users = self._with_users(key_rows, user, user_column)
+        return self.writer.append(self._batch(keys(self.table.schema, given, users), users, DELETE))
+
+    def read(self, *, user: str | None = None, freshness: Freshness = "strong") -> pa.Table:
+        """The scope's rows, in no particular order.
+
+        Args:
+            freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush.
+        """
+        if freshness not in ("strong", "eventual"):
+            raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
+        target = self._target(user)
+        if freshness == "eventual":
+            rows = read_cold(target)
+        else:
+            rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers)
+        return rows.select(self.table.schema.names)
+
+    def history(self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None) -> list[HistoryEntry]:
+        """The scope's commits, newest first; `before_version` is the cursor of the next page."""
+        return history(self._target(user).uri, limit, before_version)
+
+    def users(self) -> list[str]:
+        """The users whose scopes were ever flushed; none for a SHARED table."""
+        return sorted(self.warehouse.registry.users(self.table.id))
+
+    def _target(self, user: str | None) -> ScopeTarget:
+        return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
+
+    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array]:
+        """The rows without the user's column, and each row's user; empty text on a SHARED table."""
+        given = to_arrow(rows, self.table.schema)
+        if self.table.type == "SHARED":
+            if user is not None or user_column is not None:
+                raise InvalidArgument(f"{self.table.name} is a SHARED table: its rows belong to no user, so name none")
+            return given, pa.repeat("", given.num_rows)
+        if (user is None) == (user_column is None):
+            raise InvalidArgument(f"{self.table.name} is a USER table: name either the user, or the column that names each row's")
+        if user_column is None:
+            return given, pa.repeat(check_user(user or ""), given.num_rows)
+        return _split_users(given, user_column)
+
+    def _batch(self, rows: pa.Table, users: pa.Array, operation: int) -> LogBatch:
+        count = rows.num_rows
+        columns = {
+            field.name: rows[field.name] if field.name in rows.column_names else pa.nulls(count, field.type)
+            for field in log_schema(self.table.schema)
+            if field.name != OP
+        }
+        content = {**columns, OP: pa.repeat(pa.scalar(operation, pa.int8()), count), USER: users}
+        return LogBatch(self.table.schema.version, pa.table(content))
+
+    def _insert(self, batch: LogBatch) -> Receipt:
+        """Reads, checks and appends, right behind what was read; starts again when others appended in between."""
+        for _ in range(_INSERT_ATTEMPTS):
+            view = read_view(self.warehouse.state, self.table.log_id, self.warehouse.headers)
+            self._check_absent(batch)
+            try:
+                return self.writer.append(batch, after=view.position)
+            except Conflict:
+                continue
+        raise Conflict(f"{self.table.name} was written to {_INSERT_ATTEMPTS} times in between; try again")
+
+    def _check_absent(self, batch: LogBatch) -> None:
+        key = self.table.schema.primary_key
+        for user in batch.rows[USER].unique().to_pylist():
+            mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
+            live = self.read(user=user or None)
+            taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
+            if taken.num_rows:
+                first = {name: taken[name][0].as_py() for name in key}
+                raise ConstraintViolation(f"{self.table.name} has a row with the key {first} already; use mode='upsert' to replace it")
+
+
+def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array]:
+    if column not in rows.column_names:
+        raise InvalidArgument(f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}")
+    users = rows[column].combine_chunks()
+    if not (pa.types.is_string(users.type) or pa.types.is_large_string(users.type)):
+        raise InvalidArgument(f"column {column!r} names users, so it has to be text, not {users.type}")
+    if users.null_count:
+        raise ConstraintViolation(f"column {column!r} names users and has {users.null_count} NULLs")
+    for user in users.unique().to_pylist():
+        check_user(user)
+    return rows.drop_columns([column]), users.cast(pa.string())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,13 +11,15 @@ from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import Clock, NewId
-from lakewarden.errors import Corrupt, NotFound
-from lakewarden.log.view import HeaderCache
-from lakewarden.log.writer import LogWriter
+from lakewarden.faults import Reach, no_faults
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.log0.view import HeaderCache
+from lakewarden.log0.settle import Settler
+from lakewarden.log0.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
-from lakewarden.storage.location import join
+from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, scope_path
@@ -48,6 +51,7 @@ class Warehouse:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
             Corrupt: what lies there was made by something else.
         """
+        uri = canonical(uri)
         state = open_store(join(uri, STATE))
         identity = _identity(state, new_id)
         return cls(
@@ -65,6 +69,9 @@ class Warehouse:
     def writer(self, table: Table) -> LogWriter:
         return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)
 
+    def settler(self, table: Table, reach: Reach = no_faults) -> Settler:
+        return Settler(self.state, table.log_id, table.schemas, self.settings.log, self.new_id, self.headers, reach)
+
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.
 
@@ -73,6 +80,12 @@ class Warehouse:
             InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
         """
         table = find_table(catalog, scope.table)
+        _check_scope(table, scope)
+        return self.target_of(catalog, table, scope.user)
+
+    def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
+        """The same of a table that may be on its way out."""
+        scope = Scope(table.name, user)
         storage = catalog.storages[table.options.storage_id]
         maintenance = self.settings.maintenance
         return ScopeTarget(
@@ -91,18 +104,33 @@ class Warehouse:
         return join(self.uri, storage.base) if relative else storage.base
 
 
+def _check_scope(table: Table, scope: Scope) -> None:
+    if table.type == "SHARED" and scope.user is not None:
+        raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
+    if table.type == "USER":
+        if scope.user is None:
+            raise InvalidArgument(f"{table.name} is a USER table: name the user")
+        check_user(scope.user)
+
+
 def _path(storage: Storage, table: Table, scope: Scope) -> str:
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return scope_path(template, scope, storage.folds_case)
+
+
+def live_tables(catalog: Catalog) -> list[Table]:
+    """The tables that are there for everybody, in order of creation."""
+    return [table for table in catalog.tables.values() if not table.dropping]
 
 
 def find_table(catalog: Catalog, name: TableName) -> Table:
     """Raises:
     NotFound: no such table; says which there are nearby.
     """
-    if table := catalog.tables.get(name):
+    table = catalog.tables.get(name)
+    if table is not None and not table.dropping:
         return table
-    near = sorted(str(other) for other in catalog.tables if other.namespace == name.namespace)
+    near = sorted(str(other.name) for other in live_tables(catalog) if other.name.namespace == name.namespace)
     there = f"the namespace has {', '.join(near)}" if near else "the namespace has no table"
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
@@ -112,11 +140,8 @@ def _identity(state: ObjectStore, new_id: NewId) -> str:
     try:
         return _read_identity(state)
     except Missing:
-        pass
-    try:
-        state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
-    except AlreadyThere:
-        pass  # another process made it in between: its uuid holds
+        with suppress(AlreadyThere):  # another process made it in between: its uuid holds
+            state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
     return _read_identity(state)
 
 

@@ -73,6 +73,17 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     return replace(catalog, tables={**catalog.tables, name: table})
 
 
+def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
+    """Hides the table from everybody; `drop_table` follows when its data is gone. May be repeated.
+
+    Raises:
+        NotFound: no such table.
+    """
+    if name not in catalog.tables:
+        raise NotFound(f"there is no table {name}")
+    return replace(catalog, tables={**catalog.tables, name: replace(catalog.tables[name], dropping=True)})
+
+
 def drop_table(catalog: Catalog, name: TableName) -> Catalog:
     """Raises:
     NotFound: no such table.

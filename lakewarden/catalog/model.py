@@ -92,6 +92,8 @@ class Table:
     """Every version, oldest first: rows in the log and files in the scopes may still be of any of them."""
     log_id: str
     created_at: datetime
+    dropping: bool = False
+    """Its drop has begun: nobody finds it any more, and its name and place are free once its data is gone."""
 
     @property
     def schema(self) -> TableSchema:

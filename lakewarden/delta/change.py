@@ -57,6 +57,8 @@ def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
     newest = newest_per_key(hot, target.schema.primary_key)
+    if not table.files():  # a fence of a dropped table, maybe with its columns: nothing of it is kept
+        return fresh(target, hot)
     if table.schema_version(target.schemas) is target.schema:
         candidates = may_hold(table, newest, target.schema.primary_key)
         return _replacing(table, target, newest, candidates, large_bytes, every=False)

@@ -32,6 +32,8 @@ def read_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequ
         Unsupported: another writer changed the columns.
         Corrupt: a file is missing or unreadable.
     """
+    if not table.files():
+        return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
         return read_files(table, table.files(), schemas, columns)
     ids = table.column_ids(schemas)

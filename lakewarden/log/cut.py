@@ -1,4 +1,9 @@
-"""Cuts: versions of what is settled. The newest one counts; a settled row is in its scope's Delta table for good."""
+"""Cuts: what of a log partition is settled. The newest one counts.
+
+A number that was pruned can be created again by a process that slept. So nothing may be concluded from a cut before a
+listing that began after it was read, or made, shows none newer. Listing the handful of cuts is one request to an
+object store and one directory read on a disk: it shows a moment. (The listing of a whole log does not.)
+"""
 
 from __future__ import annotations
 
@@ -6,47 +11,97 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakewarden.errors import Corrupt
-from lakewarden.log import layout
-from lakewarden.log.position import START
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.log import names
+from lakewarden.log.position import NOTHING
+from lakewarden.storage.objects import Missing, ObjectStore
+
+REMEMBERED = 512
+"""Positions below `upto` whose writers a cut remembers: some 6 KiB. A writer that sleeps between its put and its look
+while more than these are settled is told that its rows may or may not have been taken."""
+
+_ID_DIGITS = 12
+"""Of a put's id, enough to tell the few contenders for one position apart."""
+
+_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Everything up to position `upto` is settled, but for the rows in `carry`; of some users more (`settled`).
+    """What is settled, as of one version. Version 0 is the state before the first cut."""
 
-    `settled` maps a user to the last `_seq` that is settled beyond `upto`: a flush of one scope need not move the others.
-    """
-
-    version: int = -1
-    upto: int = START
+    version: int = 0
+    upto: int = NOTHING
+    """Every position up to it is settled; what of it is not lies in the carry."""
     carry: tuple[str, ...] = ()
+    """Keys of the objects with rows at or below `upto` that no flush has taken."""
     settled: Mapping[str, int] = field(default_factory=dict)
+    """Marks: a user's rows at or below this `_seq` are in the user's table, although their segment or carry is kept."""
+    taken: tuple[str, ...] = ()
+    """Beginnings of the ids of the puts at the last positions up to `upto`, the last one's last."""
     sealed: bool = False
-    """The table was dropped: nothing may be appended any more."""
+    """The table was dropped: nothing is appended any more."""
 
-    def encode(self) -> bytes:
-        content = {"upto": self.upto, "carry": list(self.carry), "settled": dict(self.settled), "sealed": self.sealed}
-        return json.dumps(content, ensure_ascii=False).encode()
+    def took(self, position: int, put_id: str) -> bool | None:
+        """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten."""
+        index = len(self.taken) - 1 - (self.upto - position)
+        return None if index < 0 else self.taken[index] == put_id[:_ID_DIGITS]
+
+
+def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
+    """The memory of a cut that settles further positions."""
+    return (*taken, *(each[:_ID_DIGITS] for each in put_ids))[-REMEMBERED:]
+
+
+def encode_cut(cut: Cut) -> bytes:
+    content = {
+        "upto": cut.upto,
+        "carry": cut.carry,
+        "settled": dict(cut.settled),
+        "taken": "".join(cut.taken),
+        "sealed": cut.sealed,
+    }
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode_cut(key: str, version: int, data: bytes) -> Cut:
+    try:
+        content = json.loads(data)
+        taken, digits = content["taken"], _ID_DIGITS
+        return Cut(
+            version=version,
+            upto=content["upto"],
+            carry=tuple(content["carry"]),
+            settled=content["settled"],
+            taken=tuple(taken[at : at + digits] for at in range(0, len(taken), digits)),
+            sealed=content["sealed"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error
+
+
+def read_cut(store: ObjectStore, log_id: str, version: int) -> Cut:
+    """The cut of that number; raises `Missing`. It counts only if `newest_version` still says so afterwards."""
+    if version == 0:
+        return Cut()
+    key = names.cut_key(log_id, version)
+    return decode_cut(key, version, store.get(key))
 
 
 def newest_version(store: ObjectStore, log_id: str) -> int:
-    """-1 where there is no cut."""
-    return max((layout.number(found.key) for found in store.list(layout.cuts(log_id))), default=-1)
+    numbers = (names.number_of(found.key) for found in store.list(names.cuts(log_id)))
+    return max((number for number in numbers if number is not None), default=0)
 
 
-def newest_cut(store: ObjectStore, log_id: str) -> Cut:
-    """Raises:
-    Missing: a newer one came and this one went while it was read.
-    """
+def newest_cut(store: ObjectStore, log_id: str, known: Cut | None = None) -> Cut:
+    """The cut that counts now. `known` spares the read when it still does."""
     version = newest_version(store, log_id)
-    if version < 0:
-        return Cut()
-    key = layout.cut(log_id, version)
-    text = store.get(key)
-    try:
-        content = json.loads(text)
-        return Cut(version, content["upto"], tuple(content["carry"]), content["settled"], content["sealed"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"the cut {key} in {store.uri} can't be read: {text[:80]!r}") from error
+    for _ in range(_ATTEMPTS):
+        if known is not None and known.version == version:
+            return known
+        try:
+            known = read_cut(store, log_id, version)
+        except Missing:
+            known = None
+        version = newest_version(store, log_id)
+    raise Conflict(f"log {log_id} of {store.uri} was cut {_ATTEMPTS} times while its newest cut was read; try again")

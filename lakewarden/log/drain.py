@@ -1,65 +1,137 @@
-"""The flush of one scope: whatever was read, one strict commit, or a new start. The cold side is a parameter."""
+"""Draining one scope: its pending rows go from the log into its table, each exactly once.
+
+Generic over the rows and over the cold side, so that the simulation runs this very code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.log.record import SEQ
-from lakewarden.log.view import after
+from lakewarden.faults import Reach, nowhere
+from lakewarden.log.position import NOTHING
 from lakewarden.storage.objects import Missing
 
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
-class ColdScope(Protocol):
-    """A scope's table, opened once. What is committed is based on what was read, so of two flushes one is refused."""
+
+class HotScope(Protocol[R]):
+    """What the log holds for one scope, as of one look."""
+
+    @property
+    def end(self) -> int:
+        """The last possible `_seq` of what was looked at: the log's end then, not the scope's."""
+        ...
+
+    def rows(self) -> R:
+        """All that is pending, ascending by `_seq`. Raises `Missing` when it was cleaned away meanwhile."""
+        ...
+
+    def later(self, rows: R, after: int) -> R | None:
+        """Those of the rows with a `_seq` above `after`; None if there are none."""
+        ...
+
+    def again(self) -> HotScope[R]:
+        """Looks at the log anew."""
+        ...
+
+
+class ColdScope(Protocol[R_contra]):
+    """One snapshot of the scope's table."""
 
     def watermark(self) -> int | None:
-        """The last `_seq` that the table has settled; None before the first flush."""
+        """The `_seq` up to which the table holds the log's rows; None where it holds none of them yet."""
         ...
 
-    def commit(self, rows: pa.Table, end: int) -> None:
-        """Applies the rows and sets the watermark to `end`, in one commit. Raises `Conflict` if any commit came between."""
+    def commit(self, rows: R_contra, end: int) -> None:
+        """Applies rows and raises the watermark to `end` in one commit that directly follows this snapshot.
+
+        Also when the rows change nothing (a tombstone without its key): a slower flush must find out that it is late.
+        Raises `Conflict` if any other commit came between.
+        """
         ...
 
 
-C = TypeVar("C", bound=ColdScope)
+class Watermarked(Protocol):
+    """A snapshot of the scope's table, for reading."""
+
+    def watermark(self) -> int | None: ...
+
+
+C = TypeVar("C", bound=Watermarked)
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a drain did. `settled` is what `settle` may be told, once the commit is durable."""
+
+    settled: int
+    committed: bool
 
 
 def drain(
-    open_cold: Callable[[], C], read: Callable[[], pa.Table], end: int, log_end: Callable[[], int], attempts: int
-) -> C:
-    """Brings the cold side to `end`, and returns it as it then is.
-
-    Args:
-        read: the scope's pending rows up to `end`.
-        log_end: the last `_seq` that the partition has given out by now; looked up only when in doubt.
+    hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = nowhere
+) -> Drained:
+    """Commits the scope's pending rows to its table.
 
     Raises:
-        Corrupt: the watermark lies beyond the partition's end: the table is a copy, or another warehouse's.
-        Conflict: others committed in between `attempts` times.
+        Conflict: other commits came between in every attempt.
+        Corrupt: the table's watermark is beyond the log's end.
     """
-    lost: Exception | None = None
+    failure = Conflict("no attempt was made")
     for _ in range(attempts):
         cold = open_cold()
-        watermark = cold.watermark()
-        if watermark is not None and watermark >= end:
-            _check(watermark, end, log_end)
-            return cold
+        reach("drain:opened")
+        watermark = _checked(cold.watermark(), hot)
         try:
-            rows = after(read(), watermark)
-            rows = rows.filter(pc.less_equal(rows[SEQ], end))
-            if rows.num_rows:
-                cold.commit(rows, end)
-            return cold
-        except (Conflict, Missing) as error:
-            lost = error  # somebody else committed, or settled what we were reading: look again
-    raise Conflict(f"others committed {attempts} times in between; try again") from lost
+            rows = hot.later(hot.rows(), watermark) if watermark < hot.end else None
+        except Missing as missing:
+            failure = Conflict(f"{missing} was settled by another flush meanwhile")
+            hot = hot.again()
+            continue
+        reach("drain:read")
+        if rows is None:
+            return Drained(max(watermark, hot.end), committed=False)
+        try:
+            cold.commit(rows, hot.end)
+        except Conflict as conflict:
+            failure = conflict
+            continue
+        reach("drain:committed")
+        return Drained(hot.end, committed=True)
+    raise Conflict(f"{attempts} attempts, and each time another commit came between; the last one: {failure.message}") from failure
 
 
-def _check(watermark: int, end: int, log_end: Callable[[], int]) -> None:
-    if watermark > end and watermark > (last := log_end()):
-        raise Corrupt(f"its watermark {watermark} lies beyond the log's end {last}: the table was copied, or is another warehouse's")
+def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, attempts: int = 20) -> tuple[R | None, C]:
+    """A strong read: what the log has beyond the table, and the snapshot of the table that it goes with.
+
+    The log is read first. In the other order a flush and a cleanup in between would hide rows from both.
+
+    Raises:
+        Conflict: the rows were cleaned away under the reader's hands in every attempt.
+        Corrupt: the table's watermark is beyond the log's end.
+    """
+    for _ in range(attempts):
+        hot = look()
+        try:
+            rows = hot.rows()
+        except Missing:
+            continue
+        cold = open_cold()
+        return hot.later(rows, _checked(cold.watermark(), hot)), cold
+    raise Conflict(f"the pending rows were settled by flushes {attempts} times while they were read; read again")
+
+
+def _checked(watermark: int | None, hot: HotScope[R]) -> int:
+    """The watermark, if it can be one of this log: a flush that began later may have raised it beyond our look."""
+    if watermark is None:
+        return NOTHING
+    if watermark > hot.end and watermark > (end := hot.again().end):
+        raise Corrupt(
+            f"the table's watermark {watermark} is beyond the end of its write log ({end}): the table was copied, imported, "
+            "or belongs to another warehouse; rows appended to it would never be seen"
+        )
+    return watermark

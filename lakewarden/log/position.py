@@ -1,23 +1,38 @@
-"""The arithmetic of `_seq`: position of the segment, bucket of the log, ordinal of the row (docs/log.md)."""
+"""The arithmetic of `_seq`: the position of a row's segment, the partition's bucket, the row's ordinal in the segment.
+
+    seq = position << 28 | bucket << 20 | ordinal
+
+So rows are in the order of their segments' positions, and within a segment in the order in which they lie there. The
+eight bits of the bucket keep the rows of a table's partitions apart.
+"""
 
 from __future__ import annotations
 
-ORDINAL_BITS = 20
-BUCKET_BITS = 8
-_SHIFT = ORDINAL_BITS + BUCKET_BITS
+ORDINALS = 1 << 20
+"""Rows that one segment can number."""
 
-START = -1
-"""The position before the first one, and the `_seq` before the first row."""
+_SHIFT = 28
+
+NOTHING = -1
+"""The position, and the `_seq`, before the first one."""
+
+LAST_POSITION = (1 << (63 - _SHIFT)) - 1
+"""A `_seq` is a signed 64-bit number."""
 
 
 def seq_of(position: int, ordinal: int, bucket: int = 0) -> int:
-    return position << _SHIFT | bucket << ORDINAL_BITS | ordinal
-
-
-def end_of(position: int) -> int:
-    """The last `_seq` that a row at this position or below can have; -1 for the position before the first."""
-    return (position + 1 << _SHIFT) - 1
+    return position << _SHIFT | bucket << 20 | ordinal
 
 
 def position_of(seq: int) -> int:
     return seq >> _SHIFT
+
+
+def end_of(position: int) -> int:
+    """The last possible `_seq` of a position; `NOTHING` for `NOTHING`."""
+    return (position + 1 << _SHIFT) - 1
+
+
+def whole(seq: int) -> int:
+    """The end of the last position all of whose rows are at or below `seq`."""
+    return end_of(position_of(seq + 1) - 1)

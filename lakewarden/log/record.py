@@ -1,13 +1,22 @@
-"""A row in the log: the table's columns and what the log adds to them."""
+"""Rows of the log in Arrow: a chunk is one record batch message without its schema, which follows from the table's.
+
+A table's schema version says what a chunk holds, so that ten thousand small chunks do not repeat it ten thousand times.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument
+from lakewarden.log.segment import Chunk, Payload, RowRange
+from lakewarden.settings import LogSettings
 
 USER = "_user"
 OP = "_op"
@@ -16,13 +25,16 @@ SEQ = "_seq"
 UPSERT = 0
 DELETE = 1
 
-SHARED = ""
-"""Stands for the user of a SHARED table; no user id is empty."""
+COLUMN_ID = b"lakewarden.column_id"
+"""Key of a field's metadata: the id of the catalog's column."""
+
+_COPIED_AT_ONCE = 1 << 30
+"""Arrow's offsets of text are 32 bits: rows are gathered in parts whose text stays well below 2 GiB."""
 
 
 @dataclass(frozen=True)
 class LogBatch:
-    """Rows as they are appended: the columns of `log_schema` and `_user`, in the order of arrival."""
+    """Rows for the log in the order of their arrival: the columns of `log_schema` and `_user` (`""` for a SHARED table)."""
 
     schema_version: int
     rows: pa.Table
@@ -30,11 +42,138 @@ class LogBatch:
 
 @lru_cache(maxsize=1024)
 def log_schema(schema: TableSchema) -> pa.Schema:
-    """The columns of a row in a segment. All are nullable: a tombstone has its key alone."""
-    return pa.schema([*((column.name, column.type.arrow) for column in schema.columns), (OP, pa.int8())])
+    """The table's columns, all nullable (a tombstone has its key alone), then `_op`."""
+    fields = [pa.field(column.name, column.type.arrow, metadata={COLUMN_ID: str(column.id)}) for column in schema.columns]
+    return pa.schema([*fields, pa.field(OP, pa.int8())])
+
+
+def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array | pa.ChunkedArray, op: int) -> LogBatch:
+    """Rows as the log takes them. Columns that are absent are null, so the rows of deletes may have the key alone.
+
+    Raises:
+        InvalidArgument: a column is not the table's, or not of its type.
+    """
+    wanted = log_schema(schema)
+    if strange := [name for name in rows.column_names if schema.column(name) is None]:
+        raise InvalidArgument(f"no such column in the table: {', '.join(strange)}; it has {', '.join(schema.names)}")
+    columns = [rows.column(f.name) if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in wanted if f.name != OP]
+    owner = pa.repeat(pa.scalar(users), len(rows)) if isinstance(users, str) else users
+    try:
+        table = pa.table([*columns, pa.repeat(pa.scalar(op, pa.int8()), len(rows)), owner], names=[*wanted.names, USER])
+        return LogBatch(schema.version, table.cast(pa.schema([*wanted, pa.field(USER, pa.string())])))
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"the rows are not of the types of schema version {schema.version}: {error}") from error
+
+
+def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
+    """The rows as chunks, scope by scope; within a scope they keep their order."""
+    rows = batch.rows
+    data = rows.drop_columns([USER])
+    limit = _chunk_rows(data, settings)
+    owners = rows.column(USER)
+    if len(rows) == 1:
+        return list(_slices(data, [owners[0].as_py()], [1], limit))
+    dictionary = pc.dictionary_encode(owners.combine_chunks()) if owners.num_chunks != 1 else owners.chunk(0).dictionary_encode()
+    return _by_owner(data, dictionary, limit)
+
+
+def _by_owner(data: pa.Table, owners: pa.DictionaryArray, limit: int) -> list[Chunk]:
+    users = owners.dictionary.to_pylist()
+    which = owners.indices.to_numpy()
+    counts = np.bincount(which, minlength=len(users))
+    if len(which) > 1 and bool(np.any(which[1:] < which[:-1])):
+        # Few users fit 16 bits, where numpy's stable sort is a radix sort.
+        order = np.argsort(which.astype(np.uint16) if len(users) < 1 << 16 else which, kind="stable")
+        return [chunk for part, names, sizes in _parts(data, order, users, counts) for chunk in _slices(part, names, sizes, limit)]
+    return list(_slices(data, users, counts.tolist(), limit))
+
+
+def _parts(
+    data: pa.Table, order: np.ndarray, users: list[str], counts: np.ndarray
+) -> Iterator[tuple[pa.Table, list[str], list[int]]]:
+    """The rows in a new order, in parts of whole users that are small enough to be gathered at once."""
+    ends = np.cumsum(counts)
+    rows_at_once = max(1, int(_COPIED_AT_ONCE // max(1, data.nbytes // len(data))))
+    whole = data.combine_chunks() if data.nbytes < _COPIED_AT_ONCE else data
+    first = 0
+    while first < len(users):
+        start = int(ends[first] - counts[first])
+        last = max(first + 1, int(np.searchsorted(ends, start + rows_at_once, side="right")))
+        yield whole.take(order[start : ends[last - 1]]), users[first:last], counts[first:last].tolist()
+        first = last
+
+
+def _chunk_rows(data: pa.Table, settings: LogSettings) -> int:
+    """Rows of one user that go into one chunk: a chunk has to fit a segment."""
+    bytes_per_row = data.nbytes // max(1, len(data)) + 1
+    return max(1, min(settings.segment_max_rows, settings.segment_max_bytes // bytes_per_row))
+
+
+def _slices(data: pa.Table, users: Sequence[str], counts: Sequence[int], limit: int) -> Iterator[Chunk]:
+    batches = data.combine_chunks().to_batches()
+    at = 0
+    for user, count in zip(users, counts, strict=True):
+        for start in range(at, at + count, limit):
+            size = min(limit, at + count - start)
+            yield from _cut_out(batches, user, start, size)
+        at += count
+
+
+def _cut_out(batches: list[pa.RecordBatch], user: str, start: int, size: int) -> Iterator[Chunk]:
+    if len(batches) == 1:
+        yield Chunk(user, size, memoryview(batches[0].slice(start, size).serialize()))
+        return
+    for batch in batches:
+        first, last = max(0, start), min(batch.num_rows, start + size)
+        if first < last:
+            yield Chunk(user, last - first, memoryview(batch.slice(first, last - first).serialize()))
+        start -= batch.num_rows
+
+
+def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[TableSchema, ...]) -> pa.Table:
+    """Chunks as one table: the columns of the newest schema, `_seq`, `_op`.
+
+    Columns are matched by their id: those that the newest schema does not know are dropped, those that a chunk's
+    schema did not know are null.
+    """
+    parts = [_columns(chunk, each, schemas) for chunk, each in zip(data, where, strict=True)]
+    wanted = hot_schema(schemas[-1])
+    if not parts:
+        return wanted.empty_table()
+    seqs = np.concatenate([np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where])
+    table = pa.concat_tables(parts)
+    return table.add_column(table.num_columns - 1, SEQ, pa.array(seqs)).cast(wanted)
 
 
 @lru_cache(maxsize=1024)
-def carry_schema(schema: TableSchema) -> pa.Schema:
-    """The columns of a row in a carry: those of a segment, and the `_seq` that its first place gave it."""
-    return log_schema(schema).append(pa.field(SEQ, pa.int64()))
+def hot_schema(schema: TableSchema) -> pa.Schema:
+    """Rows as they are read from the log."""
+    fields = list(log_schema(schema))
+    return pa.schema([*fields[:-1], pa.field(SEQ, pa.int64()), fields[-1]])
+
+
+def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...]) -> pa.Table:
+    written = next((schema for schema in schemas if schema.version == where.schema_version), None)
+    if written is None:
+        raise Conflict(
+            f"{where.key} holds rows of schema version {where.schema_version}, later than {schemas[-1].version}, "
+            "which was read from the catalog; read the catalog again"
+        )
+    try:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(data), log_schema(written))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise Corrupt(f"rows of {where.user!r} in {where.key} cannot be read: {error}") from error
+    if batch.num_rows != where.rows:
+        raise Corrupt(f"{where.key} holds {batch.num_rows} rows of {where.user!r} where its header says {where.rows}")
+    table = pa.Table.from_batches([batch])
+    return table if written.version == schemas[-1].version else _as_newest(table, written, schemas[-1])
+
+
+def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa.Table:
+    """The columns of the newest schema by their ids, from rows of an older one."""
+    at = {column.id: index for index, column in enumerate(written.columns)}
+    columns = [
+        table.column(at[column.id]).cast(column.type.arrow) if column.id in at else pa.nulls(len(table), column.type.arrow)
+        for column in newest.columns
+    ]
+    return pa.table([*columns, table.column(OP)], schema=log_schema(newest))

@@ -1,162 +1,210 @@
-"""The bytes of a segment or carry object: a header that says whose rows lie where, then one chunk of rows per scope.
+"""How segments and carry objects lie in bytes. What a chunk's rows look like inside is `record`'s affair.
 
-    magic (4) · length of the header (4, little endian) · header · chunks
+    magic (8) · length of the header (4) · zeros (4) · unique id of the put (16) · header · chunks
 
-The header is an Arrow stream, so that ten thousand scopes are read in a millisecond; a chunk is an Arrow record batch
-without its schema, which follows from the table's schema version.
+The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
+object once more (a writer that came too late may have put another object under the same name: whoever reads a range
+must notice) and the rows of one user. A user may have several chunks.
+
+A segment's rows have the `_seq` that follows from its position and their ordinal. A carry object holds chunks of
+several segments as they were, each with the `_seq` of its first row.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from itertools import accumulate
+from typing import NamedTuple
 
 from lakewarden.errors import Corrupt
-from lakewarden.log.record import USER, LogBatch
+from lakewarden.log.position import seq_of
+from lakewarden.storage.objects import Missing, ObjectStore
 
-_MAGIC = b"LWS1"
-_PREFIX = struct.Struct("<4sI")
-_PUT = b"put"
-_SEAL = b"seal"
+_MAGIC = b"LWLOG\x001\n"
+_FIXED = struct.Struct("<8sI4x16s")
+ID_BYTES = 16
+_FIRST_READ = 64 << 10
+"""Holds the header of some 2,000 users: most segments need one read."""
 
-_SCOPES = [
-    ("user", pa.string()),
-    ("rows", pa.int64()),
-    ("ordinal", pa.int64()),
-    ("offset", pa.int64()),
-    ("length", pa.int64()),
-    ("schema_version", pa.int32()),
-    ("stored_at", pa.int64()),
-    ("last_seq", pa.int64()),
-]
-
-FIRST_READ = 64 << 10
-"""Bytes that a look at a header asks for first: enough for a thousand scopes."""
+Payload = bytes | memoryview
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """One scope's rows in one object. `offset` counts from the object's start; `stored_at` is in microseconds."""
+class Chunk(NamedTuple):
+    """Rows of one user, encoded, on their way into a segment."""
 
     user: str
     rows: int
-    ordinal: int
-    offset: int
-    length: int
+    data: Payload
+
+
+class Carried(NamedTuple):
+    """A chunk that moves from a segment into a carry object, with what it was given when it was appended."""
+
+    user: str
+    rows: int
+    data: Payload
+    first_seq: int
     schema_version: int
     stored_at: int
-    last_seq: int
-    """Of a carry's chunk; in a segment the position says it."""
+
+
+class RowRange(NamedTuple):
+    """Where a chunk lies, and what it needs to be read. A tuple, because planning makes one per scope and segment."""
+
+    key: str
+    put_id: str
+    user: str
+    rows: int
+    offset: int
+    length: int
+    first_seq: int
+    schema_version: int
+    stored_at: int
+
+    @property
+    def last_seq(self) -> int:
+        return self.first_seq + self.rows - 1
 
 
 @dataclass(frozen=True)
 class Header:
-    """What an object holds. `put` is the id of the put that made it; a seal ends its log and holds nothing."""
+    """What lies in one segment or carry object."""
 
-    put: str
-    chunks: tuple[Chunk, ...]
-    seal: bool = False
+    key: str
+    put_id: str
+    ranges: tuple[RowRange, ...]
 
-
-@dataclass(frozen=True)
-class Piece:
-    """A chunk that is yet to be written."""
-
-    user: str
-    rows: pa.RecordBatch
-    ordinal: int
-    schema_version: int
-    stored_at: int
-    last_seq: int = -1
+    @property
+    def bytes(self) -> int:
+        return sum(each.length for each in self.ranges)
 
 
-def pieces_of(batch: LogBatch, stored_at: int) -> list[Piece]:
-    """The batch's rows by scope; within a scope they keep their order, which their ordinals then have."""
-    rows = batch.rows
-    if pc.count_distinct(rows[USER]).as_py() > 1:
-        rows = rows.take(pc.sort_indices(rows, sort_keys=[(USER, "ascending")]))
-    runs = pc.run_end_encode(rows[USER].combine_chunks())
-    content = rows.drop_columns([USER]).combine_chunks().to_batches()
-    whole = content[0] if content else pa.RecordBatch.from_pylist([], schema=rows.drop_columns([USER]).schema)
-    pieces: list[Piece] = []
-    start = 0
-    for user, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        pieces.append(Piece(user, whole.slice(start, end - start), start, batch.schema_version, stored_at))
-        start = end
-    return pieces
+def pack_segment(put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> bytes:
+    """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock."""
+    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
+    return _join(put_id, header, [chunk.data for chunk in chunks])
 
 
-def encode(pieces: Sequence[Piece], put: str, *, seal: bool = False) -> bytes:
-    """The object's bytes."""
-    bodies = [piece.rows.serialize() for piece in pieces]
-    header = _header(pieces, [body.size for body in bodies], put, seal)
-    return b"".join([_PREFIX.pack(_MAGIC, len(header)), header, *bodies])
+def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
+    header = {
+        **_columns(chunks),
+        "first_seqs": [chunk.first_seq for chunk in chunks],
+        "versions": [chunk.schema_version for chunk in chunks],
+        "stored_ats": [chunk.stored_at for chunk in chunks],
+    }
+    return _join(put_id, header, [chunk.data for chunk in chunks])
 
 
-def _header(pieces: Sequence[Piece], lengths: list[int], put: str, seal: bool) -> memoryview:
-    offsets: list[int] = []
-    at = 0
-    for length in lengths:
-        offsets.append(at)
-        at += length
-    columns = [
-        [piece.user for piece in pieces],
-        [piece.rows.num_rows for piece in pieces],
-        [piece.ordinal for piece in pieces],
-        offsets,
-        lengths,
-        [piece.schema_version for piece in pieces],
-        [piece.stored_at for piece in pieces],
-        [piece.last_seq for piece in pieces],
-    ]
-    schema = pa.schema(_SCOPES, metadata={_PUT: put, _SEAL: "1" if seal else ""})
-    arrays = [pa.array(values, kind) for values, (_, kind) in zip(columns, _SCOPES, strict=True)]
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, schema) as stream:
-        stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return memoryview(out.getvalue())
+def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
+    return {
+        "users": [chunk.user for chunk in chunks],
+        "rows": [chunk.rows for chunk in chunks],
+        "lengths": [len(chunk.data) + ID_BYTES for chunk in chunks],
+    }
 
 
-def header_size(start: bytes, key: str) -> int:
-    """Bytes from the object's start to the end of its header."""
-    if len(start) < _PREFIX.size:
-        raise Corrupt(f"the log object {key} is cut short: {len(start)} bytes")
-    magic, length = _PREFIX.unpack_from(start)
-    if magic != _MAGIC:
-        raise Corrupt(f"the log object {key} begins with {magic!r}, not {_MAGIC!r}")
-    return _PREFIX.size + int(length)
+def _join(put_id: str, header: dict[str, object], data: Sequence[Payload]) -> bytes:
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    unique = bytes.fromhex(put_id)
+    parts: list[Payload] = [_FIXED.pack(_MAGIC, len(text), unique), text]
+    for each in data:
+        parts += (unique, each)
+    return b"".join(parts)
 
 
-def decode_header(start: bytes, key: str) -> Header:
-    """Raises:
-    Corrupt: the bytes are no header of this format.
-    """
-    size = header_size(start, key)
+def read_put_id(store: ObjectStore, key: str) -> str:
+    """Whose put made the object. Raises `Missing`."""
+    return _fixed(key, store.get_range(key, 0, _FIXED.size))[1]
+
+
+def read_segment(store: ObjectStore, key: str, position: int) -> Header:
+    """A segment's header, without its rows. Raises `Missing`."""
+    put_id, start, found = _read_header(store, key)
     try:
-        with pa.ipc.open_stream(memoryview(start)[_PREFIX.size : size]) as stream:
-            table = stream.read_all()
-    except pa.ArrowException as error:
-        raise Corrupt(f"the header of the log object {key} can't be read: {error}") from error
-    metadata = table.schema.metadata or {}
-    columns = [table[name].to_pylist() for name, _ in _SCOPES]
-    chunks = tuple(
-        Chunk(user, rows, ordinal, size + offset, length, version, stored, last)
-        for user, rows, ordinal, offset, length, version, stored, last in zip(*columns, strict=True)
-    )
-    return Header(metadata.get(_PUT, b"").decode(), chunks, metadata.get(_SEAL) == b"1")
+        version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
+        firsts = accumulate(rows, initial=seq_of(position, 0))
+        columns = zip(found["users"], rows, _offsets(start, found["lengths"]), found["lengths"], firsts, strict=False)
+        ranges = tuple(RowRange(key, put_id, user, n, at, size, first, version, stored_at) for user, n, at, size, first in columns)
+    except (KeyError, TypeError) as error:
+        raise _unreadable(key, error) from error
+    return Header(key, put_id, ranges)
 
 
-def decode_rows(data: bytes, schema: pa.Schema, key: str) -> pa.RecordBatch:
-    """A chunk's rows.
+def read_carry(store: ObjectStore, key: str) -> Header:
+    """A carry object's header, without its rows. Raises `Missing`."""
+    put_id, start, found = _read_header(store, key)
+    try:
+        names = ("users", "rows", "lengths", "first_seqs", "versions", "stored_ats")
+        users, rows, lengths, firsts, versions, stored = (found[name] for name in names)
+        columns = zip(users, rows, _offsets(start, lengths), lengths, firsts, versions, stored, strict=False)
+        ranges = tuple(RowRange(key, put_id, *each) for each in columns)
+    except (KeyError, TypeError) as error:
+        raise _unreadable(key, error) from error
+    return Header(key, put_id, ranges)
+
+
+def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
+    return accumulate(lengths, initial=start)
+
+
+def _read_header(store: ObjectStore, key: str) -> tuple[str, int, dict[str, list[int]]]:
+    data = store.get_range(key, 0, _FIRST_READ)
+    length, put_id = _fixed(key, data)
+    end = _FIXED.size + length
+    if len(data) < end:
+        # The rest alone is read, and may be of another object by now: the id in front of each chunk tells.
+        data += store.get_range(key, len(data), end - len(data))
+    try:
+        found = json.loads(data[_FIXED.size : end])
+    except ValueError as error:
+        raise _unreadable(key, error) from error
+    return put_id, end, found
+
+
+def _fixed(key: str, data: bytes) -> tuple[int, str]:
+    if len(data) < _FIXED.size or not data.startswith(_MAGIC):
+        raise Corrupt(f"{key} is not a segment of the write log: it does not begin with {_MAGIC!r}")
+    _, length, unique = _FIXED.unpack_from(data)
+    return length, unique.hex()
+
+
+def _unreadable(key: str, error: Exception) -> Corrupt:
+    return Corrupt(f"the header of {key} cannot be read: {error!r}")
+
+
+def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
+    """A chunk's rows, as they were encoded.
 
     Raises:
-        Corrupt: the bytes are no rows of this schema.
+        Missing: the object was cleaned away; so too when another one has its name by now.
     """
-    try:
-        return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
-    except (pa.ArrowException, OSError) as error:
-        raise Corrupt(f"rows in the log object {key} can't be read: {error}") from error
+    return _checked(where, memoryview(store.get_range(where.key, where.offset, where.length)))
+
+
+def read_chunks(store: ObjectStore, wanted: Sequence[RowRange]) -> Iterator[memoryview]:
+    """Chunks of one object in the order of their offsets; neighbours are read at once."""
+    for group in _neighbours(wanted):
+        start, end = group[0].offset, group[-1].offset + group[-1].length
+        data = memoryview(store.get_range(group[0].key, start, end - start))
+        for each in group:
+            yield _checked(each, data[each.offset - start : each.offset - start + each.length])
+
+
+def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
+    groups: list[list[RowRange]] = []
+    for each in wanted:
+        if groups and groups[-1][-1].offset + groups[-1][-1].length == each.offset:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _checked(where: RowRange, data: memoryview) -> memoryview:
+    if len(data) != where.length or data[:ID_BYTES] != bytes.fromhex(where.put_id):
+        raise Missing(where.key)
+    return data[ID_BYTES:]

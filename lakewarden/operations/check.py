@@ -1,18 +1,27 @@
-"""Is every storage reachable, every scope readable, log and table consistent? Looks, and changes nothing."""
+"""Is every storage reachable, every scope readable, log and table consistent? Looks, and changes nothing of anybody's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from lakewarden.catalog.model import Catalog, Storage
+from lakewarden.clock import random_id
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.log.view import LogView
-from lakewarden.operations.fanout import fault_of
+from lakewarden.errors import LakewardenError, NotFound
+from lakewarden.log0.position import end_of
+from lakewarden.log0.view import last_position
+from lakewarden.operations.fanout import Run, Sized, fault_of
+from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.open import open_store
+from lakewarden.storage.probe import probe
+from lakewarden.warehouse import Warehouse, live_tables
+
+_SCOPE_COST = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,21 @@ class CheckTask:
     log_end: int
 
 
+def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Finding]:
+    """Checks every storage and scope, or one storage and the scopes on it.
+
+    Raises:
+        NotFound: no such storage.
+    """
+    catalog = warehouse.catalog.read()
+    if storage_id is not None and storage_id not in catalog.storages:
+        raise NotFound(f"there is no storage {storage_id!r}; the storages are {', '.join(catalog.storages)}")
+    storages = {id_: storage for id_, storage in catalog.storages.items() if storage_id in (None, id_)}
+    findings = [_check_storage(warehouse, storage) for storage in storages.values()]
+    tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
+    return findings + [finding for found in run(check_scope, tasks) for finding in found]
+
+
 def check_scope(task: CheckTask) -> list[Finding]:
     """Readable, one row per key, and no watermark beyond the log: the checks of one scope's table."""
     subject = str(task.target.scope)
@@ -47,23 +71,39 @@ def check_scope(task: CheckTask) -> list[Finding]:
         return [Finding(subject, "readable", False, fault.code, fault.message)]
 
 
+def _check_storage(warehouse: Warehouse, storage: Storage) -> Finding:
+    subject = f"storage {storage.id}"
+    try:
+        probe(open_store(warehouse.base(storage)), random_id)
+    except LakewardenError as error:
+        return Finding(subject, "reachable", False, error.code, error.message)
+    return Finding(subject, "reachable", True)
+
+
+def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storage]) -> Iterable[CheckTask]:
+    for table in live_tables(catalog):
+        if table.options.storage_id in storages:
+            end = end_of(last_position(warehouse.state, table.log_id))
+            for scope in scopes_of(warehouse, table, None):
+                yield CheckTask(warehouse.target(catalog, scope), end)
+
+
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
+    """Each check's name and what is wrong; empty where nothing is."""
     keys = list(task.target.schema.primary_key)
-    rows = read_rows(table, task.target.schemas)
+    rows = read_rows(table, task.target.schemas, [*keys, "_seq"])
     yield "readable", ""
     twice = rows.num_rows - rows.group_by(keys).aggregate([]).num_rows
     yield "one_row_per_key", f"{twice} rows repeat a key; the next flush of those keys settles them" if twice else ""
-    beyond = [name for name in keys if rows[name].null_count]
-    yield "no_null_in_key", f"NULL in key column {', '.join(beyond)}" if beyond else ""
-    yield "log_and_table_agree", _agree(task, table, -1 if rows.num_rows == 0 else pc.max(rows["_seq"]).as_py())
+    empty = [name for name in keys if rows[name].null_count]
+    yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""
+    yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
 
 
-def _agree(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
+def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
     if watermark is not None and watermark > task.log_end:
         return f"its watermark {watermark} lies beyond the log's end {task.log_end}: the table was copied, or is another warehouse's"
     if newest is not None and watermark is not None and newest > watermark:
         return f"it has a row of _seq {newest}, beyond its watermark {watermark}"
     return ""
-
-

@@ -14,9 +14,9 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, unmoved
-from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics
 from lakewarden.operations.tail import TailRule, fitting, small_run
+from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.settings import CompactionSettings
 
 

@@ -1,17 +1,23 @@
-"""Dropping a table: out of the catalog for everybody, its log sealed, its scopes fenced, and only then its name free.
+"""Dropping a table: hidden from everybody, its log sealed, its scopes fenced, and only then its name free.
 
-The table stays in the catalog as `dropping` until all is gone, so that a crash in between leaves a name that can't be
-taken, and dropping it again goes on where it stopped.
+Until all is gone it stays in the catalog as `dropping`: a crash in between leaves a name that can't be taken, and
+dropping it again goes on where it stopped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.clock import system_clock
+from lakewarden.catalog.changes import begin_drop, drop_table
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.fence import fence
-from lakewarden.operations.fanout import Advance, FanOut, Sized, guarded
+from lakewarden.errors import Conflict
+from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.scope import TableName
+from lakewarden.storage.durability import sync
+from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10
 
@@ -28,11 +34,34 @@ def drop_scope(task: DropTask) -> ScopeReport:
     """Empties the scope under a fence: late writers of the dropped table find a newer version than theirs."""
 
     def run() -> ScopeReport:
-        version = fence(task.target, job_id=task.job_id, clock=system_clock)
-        return ScopeReport(task.target.scope, "drop", "done" if version is not None else "skipped", task.target.uri, version=version)
+        version = fence(task.target, job_id=task.job_id)
+        return ScopeReport(task.target.scope, "drop", "skipped" if version is None else "done", task.target.uri, version=version)
 
     return guarded(task.target, "drop", run)
 
 
-def drop_scopes(targets: list[ScopeTarget], job_id: str, fan_out: FanOut, advance: Advance) -> list[ScopeReport]:
-    return fan_out(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in targets], advance)
+def drop(warehouse: Warehouse, run: Run, name: TableName) -> list[ScopeReport]:
+    """Drops the table and its data; returns when its name is free again.
+
+    Raises:
+        NotFound: no such table.
+        Conflict: some scopes could not be emptied; the table is hidden, and dropping it again goes on.
+    """
+    catalog = warehouse.catalog.change(lambda before: begin_drop(before, name))
+    table = catalog.tables[name]
+    settler = warehouse.settler(table)
+    settler.seal()
+    job_id = new_job_id("drop", warehouse.clock, warehouse.new_id)
+    reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
+    failed = [report for report in reports if report.fault]
+    if failed:
+        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {failed[0].scope}: {failed[0].reason}; drop it again")
+    sync({warehouse.base(catalog.storages[table.options.storage_id])})
+    warehouse.registry.remove(table.id)
+    warehouse.catalog.change(lambda before: drop_table(before, name))
+    return reports
+
+
+def _targets(warehouse: Warehouse, catalog: Catalog, table: Table) -> list[ScopeTarget]:
+    users = [None] if table.type == "SHARED" else sorted(warehouse.registry.users(table.id))
+    return [warehouse.target_of(catalog, table, user) for user in users]

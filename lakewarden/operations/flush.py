@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
-from lakewarden.delta.apply import ColdApply, TooLarge, Written
+from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.drain import drain
-from lakewarden.log.position import end_of
-from lakewarden.log.settle import Settler
-from lakewarden.log.view import LogView, PendingRows, last_position, read_views, rows_of
+from lakewarden.log0.drain import drain
+from lakewarden.log0.position import end_of
+from lakewarden.log0.view import LogView, PendingRows, last_position, read_views, rows_of
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
-from lakewarden.warehouse import Warehouse, find_table, state_store
+from lakewarden.warehouse import Warehouse, find_table, live_tables, state_store
 
 _SCOPE_COST = 32 << 10
 """Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
@@ -44,51 +42,99 @@ class FlushTask:
     large_bytes: int
 
 
-class WriteLarge(Protocol):
-    """Writes the files of a flush that is too large for one task (`spark.large.LargeFlush.write`)."""
-
-    def __call__(self, task: FlushTask, cold: ColdApply) -> Written: ...
-
-
-def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
-    """Flushes one scope here and now."""
-    return guarded(task.target, "flush", lambda: _flush_small(task, reach))
+FlushLarge = Callable[[FlushTask], ScopeReport]
+"""Flushes a scope that is too large for one task (`spark.large.flush_large`)."""
 
 
 def flush_scopes(
-    warehouse: Warehouse, run: Run, large: Callable[[], WriteLarge], wanted: Callable[[Scope], bool], reach: Reach = no_faults
+    warehouse: Warehouse, run: Run, large: FlushLarge, wanted: Callable[[Scope], bool], reach: Reach = no_faults
 ) -> list[ScopeReport]:
-    """One job over all pending scopes that are wanted; one report a scope, and the log settled when it returns.
+    """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns.
 
-    A scope that fails keeps its rows in the log, and the others are done.
+    A scope that fails keeps its rows in the log; the others are done.
     """
     catalog = warehouse.catalog.read()
     views = read_views(warehouse.state, warehouse.headers)
     job_id = new_job_id("flush", warehouse.clock, warehouse.new_id)
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
+    if not tasks:
+        return []
     _register(warehouse, catalog, tasks)
-    reports = run(flush_scope, [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
-    reports = [
-        _flush_large(task, large()) if report.outcome == "deferred" else report
-        for task, report in zip(tasks, reports, strict=True)
-    ]
+    small = run(flush_scope, [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
+    pairs = zip(tasks, small, strict=True)
+    reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
     reach("after-commits")
-    sync({warehouse.base(storage) for storage in catalog.storages.values()})
+    # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
     _settle(warehouse, catalog, tasks, reports, reach)
     return reports
 
 
+def flush_scope(task: FlushTask) -> ScopeReport:
+    """Flushes one scope here and now; one that is too large is `deferred`."""
+    return guarded(task.target, "flush", lambda: _flush(task, no_faults))
+
+
+def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
+    return ColdApply(
+        task.target, job_id=task.job_id, clock=system_clock, new_id=random_id, reach=reach, large_bytes=task.large_bytes
+    )
+
+
+def log_end(task: FlushTask) -> int:
+    """The last `_seq` that the scope's log partition has given out by now."""
+    return end_of(last_position(state_store(task.state_uri), task.log_id))
+
+
+def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
+    """The report of a flushed scope: what its commit did, or that another flush was faster."""
+    applied = cold.applied
+    state = cold.state()
+    return ScopeReport(
+        task.target.scope,
+        "flush",
+        "done" if applied else "skipped",
+        task.target.uri,
+        reason="" if applied else "the rows were flushed meanwhile",
+        version=state.version if state else None,
+        parameters={"job_id": task.job_id},
+        metrics=applied.metrics if applied else {},
+        state=state,
+        finished_at=system_clock(),
+    )
+
+
+def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
+    if task.pending.bytes > task.large_bytes:
+        return _deferred(task)
+    store = state_store(task.state_uri)
+    try:
+        cold = drain(
+            lambda: open_cold(task, reach),
+            lambda: rows_of(store, task.pending, task.target.schemas),
+            task.end,
+            lambda: log_end(task),
+            task.attempts,
+        )
+    except TooLarge:
+        return _deferred(task)
+    return done(task, cold)
+
+
+def _deferred(task: FlushTask) -> ScopeReport:
+    return ScopeReport(task.target.scope, "flush", "deferred", task.target.uri)
+
+
 def _tasks(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], job_id: str) -> Iterable[FlushTask]:
     flush = warehouse.settings.flush
-    for table in catalog.tables.values():
+    for table in live_tables(catalog):
         if (view := views.get(table.log_id)) is None:
             continue
         for pending in view.pending.values():
             target = warehouse.target(catalog, Scope(table.name, pending.user or None))
-            yield FlushTask(
-                target, warehouse.state.uri, table.log_id, pending, view.end, job_id, flush.attempts, flush.large_scope_bytes
-            )
+            where = (warehouse.state.uri, table.log_id)
+            yield FlushTask(target, *where, pending, view.end, job_id, flush.attempts, flush.large_scope_bytes)
 
 
 def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> None:
@@ -102,22 +148,14 @@ def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]
             warehouse.registry.add(table_id, new)
 
 
-def _flush_small(task: FlushTask, reach: Reach) -> ScopeReport:
-    if task.pending.bytes > task.large_bytes:
-        return _deferred(task, task.pending.bytes)
-    try:
-        cold = _drain(task, lambda: _open(task, reach))
-    except TooLarge as error:
-        return _deferred(task, error.bytes)
-    return _report(task, cold)
-
-
-def _flush_large(task: FlushTask, write: WriteLarge) -> ScopeReport:
-    """A scope of its own in Spark: the same drain, but the files are written by many tasks."""
-
-    def run() -> ScopeReport:
-        for _ in range(task.attempts):
-            cold = _open(task, no_faults)
-        return _report(task, cold)
-
-    return guarded(task.target, "flush", run)
+def _settle(
+    warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
+) -> None:
+    """Tells each table's log which scopes are in their Delta tables; those that failed keep their rows."""
+    settled: dict[str, dict[str, int]] = defaultdict(dict)
+    for task, report in zip(tasks, reports, strict=True):
+        if report.fault is None:
+            settled[task.log_id][task.pending.user] = task.end
+    for table in live_tables(catalog):
+        if marks := settled.get(table.log_id):
+            warehouse.settler(table, reach).settle(marks)

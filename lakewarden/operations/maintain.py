@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.clock import random_id
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
-from lakewarden.operations.fanout import Advance, FanOut, Sized, guarded
+from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.job import new_job_id
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.operations.scopes import targets_of
+from lakewarden.operations.tags import tagged_versions
+from lakewarden.operations.zorder import check_columns
+from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, retention_of, run_vacuum
+from lakewarden.report import Operation, ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
+from lakewarden.warehouse import Warehouse, find_table
 
 Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
 
@@ -44,26 +50,75 @@ def operation_of(options: Options) -> Operation:
             return "restore"
 
 
-def maintain_scope(task: MaintainTask) -> ScopeReport:
-    return guarded(task.target, operation_of(task.options), lambda: _maintain(task))
-
-
 def maintain(
     warehouse: Warehouse, run: Run, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool
 ) -> list[ScopeReport]:
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
     Raises:
-        NotFound, InvalidArgument: a name or a user that is none; nothing was done.
+        NotFound, InvalidArgument: a name, a user or an option that is none; nothing was done.
     """
     catalog = warehouse.catalog.read()
-    return _run(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run)
+    return maintain_targets(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run=dry_run)
 
 
-def _run(warehouse: Warehouse, run: Run, targets: Sequence[ScopeTarget], options: Options, dry_run: bool) -> list[ScopeReport]:
+def maintain_targets(
+    warehouse: Warehouse, run: Run, targets: Sequence[ScopeTarget], options: Options, *, dry_run: bool
+) -> list[ScopeReport]:
+    """The same over these scopes."""
+    for target in targets:
+        _check(target, options)
     job_id = new_job_id(operation_of(options), warehouse.clock, warehouse.new_id)
     now = warehouse.clock()
-    tasks = [MaintainTask(target, _for_scope(warehouse, target, options), dry_run, job_id, now) for target in targets]
+    choices = _with_tags(warehouse, targets, options)
+    tasks = [MaintainTask(target, choice, dry_run, job_id, now) for target, choice in zip(targets, choices, strict=True)]
     reports = run(maintain_scope, [Sized(task, _SCOPE_COST) for task in tasks])
     sync({report.uri for report in reports if report.outcome == "done"})
     return reports
+
+
+def maintain_scope(task: MaintainTask) -> ScopeReport:
+    return guarded(task.target, operation_of(task.options), lambda: _maintain(task))
+
+
+def _maintain(task: MaintainTask) -> ScopeReport:
+    def clock() -> datetime:
+        return task.now
+
+    match task.options:
+        case CompactOptions():
+            compact = plan_compact(task.target, task.options, clock=clock)
+            return compact.report() if task.dry_run else run_compact(compact, job_id=task.job_id, clock=clock, new_id=random_id)
+        case OptimizeOptions():
+            optimize = plan_optimize(task.target, task.options, clock=clock)
+            return optimize.report() if task.dry_run else run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
+        case VacuumOptions():
+            vacuum = plan_vacuum(task.target, task.options, clock=clock)
+            return vacuum.report() if task.dry_run else run_vacuum(vacuum, job_id=task.job_id, clock=clock, new_id=random_id)
+        case RestoreOptions():
+            restore = plan_restore(task.target, task.options, clock=clock)
+            return restore.report() if task.dry_run else run_restore(restore, job_id=task.job_id, clock=clock, new_id=random_id)
+
+
+def _check(target: ScopeTarget, options: Options) -> None:
+    """Refuses the whole request for what no scope could do, before anything is done to any."""
+    match options:
+        case VacuumOptions():
+            retention_of(target, options)
+        case OptimizeOptions():
+            check_columns(target.schema, options.zorder)
+        case RestoreOptions() | CompactOptions():
+            pass
+
+
+def _with_tags(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options) -> list[Options]:
+    """The options of each scope: a vacuum keeps what the scope's tags name."""
+    if not isinstance(options, VacuumOptions):
+        return [options] * len(targets)
+    catalog = warehouse.catalog.read()
+    names = {target.scope.table for target in targets}
+    kept = {name: tagged_versions(warehouse.state, find_table(catalog, name).id) for name in names}
+    return [
+        replace(options, keep_versions=(*options.keep_versions, *kept[target.scope.table].get(target.scope.user, ())))
+        for target in targets
+    ]

@@ -17,9 +17,9 @@ from lakewarden.delta.timeline import walk
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.plan import ScopePlan, unmoved
-from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics
 from lakewarden.operations.zorder import check_columns, z_ordered
+from lakewarden.report import ScopeReport, ScopeTarget
 
 ZORDER = "zorder_by"
 _OPERATION = "OPTIMIZE"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
-from lakewarden.log.view import HeaderCache, after, read_view, rows_of
+from lakewarden.log0.view import HeaderCache, after, read_view, rows_of
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing, ObjectStore
 

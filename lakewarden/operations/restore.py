@@ -37,6 +37,8 @@ class RestoreOptions:
 
     version: int | None = None
     timestamp: datetime | None = None
+    discard_to: int | None = None
+    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,8 @@ class RestorePlan(ScopePlan):
     """The columns that the table has afterwards: those that it has now, unless they are another writer's."""
     adds: tuple[NewFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
+    watermark: int | None = None
+    """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
 
 
 def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:  # noqa: ARG001  # every plan's shape
@@ -101,9 +105,10 @@ def run_restore(
     reach("after-read")
     now = clock()
     adds = _apart(table, plan.adds, new_id)
-    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=_stamp(plan, job_id), now=now)
+    transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
+    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=_stamp(plan, job_id), now=now, transaction=transaction)
     reach("after-commit")
-    snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now)
+    snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
     renew_manifest(plan.target, table, snapshot, now)
     reach("after-manifest")
     return plan.done(snapshot.state, plan.metrics, plan.files, clock())
@@ -164,6 +169,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
     removes, returning = _difference(table, source, every=_foreign(target, table))
     adds = known_files(source, returning)
     metrics = _metrics(adds, removes)
+    discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
     return RestorePlan(
         target=target,
@@ -172,7 +178,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
         schema=(source if _foreign(target, table) else table).schema_version(target.schemas),
         state=table.state(target.app_id),
         parameters={"version": str(source.version)} | asked,
-        nothing="" if adds or removes else f"it is in the state of version {source.version} already",
+        nothing="" if adds or removes or discards else f"it is in the state of version {source.version} already",
         summary=(
             f"back to version {source.version}: {len(adds)} files with {metrics['rows_added']} rows come,"
             f" {len(removes)} files with {metrics['rows_removed']} rows go"
@@ -182,6 +188,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
         to=source.version,
         adds=adds,
         removes=removes,
+        watermark=options.discard_to if discards else None,
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.report import ScopeTarget
-from lakewarden.planning.pending import Pending
 from lakewarden.scope import Scope, TableName
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 
 def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
@@ -17,7 +16,7 @@ def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
     Raises:
         NotFound: a name that is no table's.
     """
-    return [find_table(catalog, TableName.parse(name)) for name in names] if names else list(catalog.tables.values())
+    return [find_table(catalog, TableName.parse(name)) for name in names] if names else live_tables(catalog)
 
 
 def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scope]:
@@ -34,13 +33,3 @@ def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scop
 def targets_of(warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None) -> list[ScopeTarget]:
     scopes = [scope for table in named_tables(catalog, names) for scope in scopes_of(warehouse, table, user)]
     return [warehouse.target(catalog, scope) for scope in scopes]
-
-
-def among(catalog: Catalog, pending: Iterable[Pending], names: Sequence[str], user: str | None) -> list[Pending]:
-    """Those pending scopes that the names and the user mean.
-
-    Raises:
-        NotFound: a name that is no table's.
-    """
-    tables = {table.name for table in named_tables(catalog, names)}
-    return [one for one in pending if one.table in tables and user in (None, one.user)]

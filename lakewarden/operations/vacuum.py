@@ -71,7 +71,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         InvalidArgument: the retention is no number of hours, or below 168 without `force`.
         NotFound: a version to keep is not there any more.
     """
-    hours = _retention(target, options)
+    hours = retention_of(target, options)
     now = clock()
     horizon = now - timedelta(hours=hours)
     table = ScopeTable.open(target.uri)
@@ -127,7 +127,7 @@ def run_vacuum(
     return plan.done(state, plan.metrics, plan.files, clock())
 
 
-def _retention(target: ScopeTarget, options: VacuumOptions) -> float:
+def retention_of(target: ScopeTarget, options: VacuumOptions) -> float:
     hours = target.retention_hours if options.retain_hours is None else options.retain_hours
     if not math.isfinite(hours) or hours < 0:
         raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is none; give a number from 0 on")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.catalog.model import Catalog, FlushPolicy
-from lakewarden.log.view import LogView
+from lakewarden.catalog.model import Catalog, FlushPolicy, Table
+from lakewarden.log0.view import LogView
 from lakewarden.scope import Scope, TableName
 
 
@@ -34,11 +34,11 @@ class Due:
     reason: str
 
 
-def pending_scopes(catalog: Catalog, views: dict[str, LogView]) -> list[Pending]:
-    """Every scope with hot rows, oldest first. `views` by log partition id; logs of dropped tables are passed over."""
+def pending_scopes(tables: Iterable[Table], views: dict[str, LogView]) -> list[Pending]:
+    """Every scope with hot rows, oldest first. `views` by log partition id."""
     found = [
         Pending(table.name, rows.user or None, rows.rows, rows.bytes, rows.oldest)
-        for table in catalog.tables.values()
+        for table in tables
         if (view := views.get(table.log_id))
         for rows in view.pending.values()
     ]

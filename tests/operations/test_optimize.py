@@ -108,6 +108,12 @@ def test_z_order_is_not_done_twice(tmp_path: Path) -> None:
     assert optimize(scope, "y", "x").outcome == "done"
 
 
+def test_z_order_again_for_what_came_while_it_was_done(tmp_path: Path) -> None:
+    scope = _grid(tmp_path / "t", side=4)
+    optimize(scope, "x", reach=then("after-data-file", lambda: flush(scope, [{"id": 1000, "x": 1, "y": 1}], first_seq=100)))
+    assert optimize(scope, "x").metrics["files_removed"] == 2
+
+
 def test_z_order_again_after_a_restore(tmp_path: Path) -> None:
     scope = _grid(tmp_path / "t", side=4)
     optimize(scope, "x")

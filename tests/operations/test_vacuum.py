@@ -263,6 +263,16 @@ def test_killed_at_any_step_and_run_again(tmp_path: Path, step: str) -> None:
         restore(scope, 2)
 
 
+def test_a_vacuum_that_died_is_finished_by_the_next(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    for number in range(5):
+        flush(scope, people(1, name=f"v{number}-"), first_seq=number)
+    with pytest.raises(Died):
+        vacuum(scope, hours=0, reach=dies("during-deletes"))
+    vacuum(scope, hours=0, job_id="VA-2")
+    assert data_files(scope) == paths(scope)
+
+
 def test_old_log_entries_go_once_a_checkpoint_stands_for_them(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for number in range(25):

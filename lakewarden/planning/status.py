@@ -10,7 +10,6 @@ from datetime import datetime
 from lakewarden.catalog.model import Catalog
 from lakewarden.delta.history import history
 from lakewarden.delta.table import ScopeTable
-from lakewarden.operations.fanout import Advance
 from lakewarden.planning.pending import Pending
 from lakewarden.warehouse import Warehouse
 
@@ -33,24 +32,19 @@ class ScopeStatus:
     last_operation: str | None
 
 
-def status(warehouse: Warehouse, catalog: Catalog, pending: Sequence[Pending], advance: Advance) -> list[ScopeStatus]:
+def status(warehouse: Warehouse, pending: Sequence[Pending]) -> list[ScopeStatus]:
     """Every scope with pending rows, the one that waits longest first."""
     now = warehouse.clock()
-
-    def look(one: Pending) -> ScopeStatus:
-        found = _look(warehouse, catalog, one, now)
-        advance(1)
-        return found
-
+    catalog = warehouse.catalog.read()
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(look, sorted(pending, key=lambda one: one.oldest)))
+        return list(pool.map(lambda one: _look(warehouse, catalog, one, now), sorted(pending, key=lambda one: one.oldest)))
 
 
 def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
     target = warehouse.target(catalog, one.scope)
     table = ScopeTable.open(target.uri)
     state = table.state(target.app_id) if table else None
-    newest = history(target.uri, limit=1) if table else []
+    newest = history(target.uri, 1, None) if table else []
     return ScopeStatus(
         table=str(one.table),
         user=one.user,

@@ -1,0 +1,47 @@
+"""Headers and cuts that were read before. They never change, so a planner that looks again reads only what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from lakewarden.log.cut import Cut
+from lakewarden.log.segment import Header
+
+
+class HeaderCache:
+    """Headers by object name, bounded by the chunks that they describe; safe for threads.
+
+    Only what was read under a cut that still counted afterwards is kept: a segment that came too late has the name of
+    one that was there before.
+    """
+
+    def __init__(self, max_chunks: int = 500_000) -> None:
+        self._max_chunks = max_chunks
+        """Some 200 bytes each: 100 MB at the default."""
+        self._chunks = 0
+        self._headers: OrderedDict[str, Header] = OrderedDict()
+        self._cuts: dict[str, Cut] = {}
+        self._lock = threading.Lock()
+
+    def header(self, key: str) -> Header | None:
+        return self._headers.get(key)
+
+    def cut(self, log_id: str, version: int) -> Cut | None:
+        if version == 0:
+            return Cut()
+        cut = self._cuts.get(log_id)
+        return cut if cut is not None and cut.version == version else None
+
+    def keep(self, log_id: str, cut: Cut, headers: Iterable[Header]) -> None:
+        with self._lock:
+            if cut.version:
+                self._cuts[log_id] = cut
+            for header in headers:
+                if self._headers.pop(header.key, None) is None:
+                    self._chunks += len(header.ranges)
+                self._headers[header.key] = header
+            while self._chunks > self._max_chunks and self._headers:
+                _, dropped = self._headers.popitem(last=False)
+                self._chunks -= len(dropped.ranges)

@@ -1,0 +1,46 @@
+"""Moving rows that no flush has taken out of segments that go, as they are: nothing here decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakewarden.clock import NewId
+from lakewarden.log import names
+from lakewarden.log.segment import Carried, RowRange, pack_carry, read_chunks
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import ObjectStore
+
+
+def make_carry(
+    store: ObjectStore, log_id: str, version: int, moved: Sequence[Sequence[RowRange]], settings: LogSettings, new_id: NewId
+) -> list[str]:
+    """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
+
+    Raises:
+        Missing: an object to copy from was cleaned away.
+    """
+    keys: list[str] = []
+    for chunks in _portions(_copied(store, moved), settings.segment_max_bytes):
+        unique = new_id()
+        keys.append(names.carry_key(log_id, version, unique))
+        store.create(keys[-1], pack_carry(unique, chunks))
+    return keys
+
+
+def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]]) -> Iterator[Carried]:
+    for ranges in moved:
+        for each, data in zip(ranges, read_chunks(store, ranges), strict=True):
+            yield Carried(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
+
+
+def _portions(chunks: Iterator[Carried], max_bytes: int) -> Iterator[list[Carried]]:
+    portion: list[Carried] = []
+    size = 0
+    for chunk in chunks:
+        if portion and size + len(chunk.data) > max_bytes:
+            yield portion
+            portion, size = [], 0
+        portion.append(chunk)
+        size += len(chunk.data)
+    if portion:
+        yield portion

@@ -1,0 +1,193 @@
+"""Group commit: calls that wait while a segment is being put share the next one.
+
+The first caller leads: it puts a segment for itself and for whoever came meanwhile, then hands over to the first of
+those that came during its put. There is no thread of its own, and a lone caller pays one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.place import Placing, Segment
+from lakewarden.log.position import position_of, seq_of
+from lakewarden.log.segment import Chunk, pack_segment
+from lakewarden.settings import LogSettings
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was appended. `last_seq` is the highest `_seq` that the call's rows were given."""
+
+    rows: int
+    last_seq: int
+
+
+class PartlyAppended(StorageUnavailable):
+    """A write of several segments failed half-way: some rows are acknowledged and there, the others are not known to be."""
+
+    def __init__(self, message: str, rows: int, users: frozenset[str]) -> None:
+        super().__init__(message)
+        self.rows = rows
+        """Acknowledged rows: the first ones of the call, if it is ordered by user."""
+        self.users = users
+        """Users all of whose rows were acknowledged."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Chunks for one segment."""
+
+    schema_version: int
+    chunks: Sequence[Chunk]
+    rows: int
+    bytes: int
+
+
+def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
+    """Chunks in as few segments as the limits allow, in order. A chunk is never split here."""
+    parcels: list[Parcel] = []
+    start = rows = size = 0
+    for index, chunk in enumerate(chunks):
+        if index > start and (rows + chunk.rows > settings.segment_max_rows or size + len(chunk.data) > settings.segment_max_bytes):
+            parcels.append(Parcel(schema_version, chunks[start:index], rows, size))
+            start, rows, size = index, 0, 0
+        rows += chunk.rows
+        size += len(chunk.data)
+    if chunks:
+        parcels.append(Parcel(schema_version, chunks[start:], rows, size))
+    return parcels
+
+
+@dataclass(eq=False)
+class _Call:
+    parcels: Sequence[Parcel]
+    after: int | None
+    receipt: Receipt | None = None
+    error: LakewardenError | None = None
+    wake: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def shares(self) -> bool:
+        return self.after is None and len(self.parcels) == 1
+
+    @property
+    def over(self) -> bool:
+        return self.receipt is not None or self.error is not None
+
+
+class Gathering:
+    """Appends parcels for the threads of one process."""
+
+    def __init__(self, placing: Placing, settings: LogSettings, clock: Clock, new_id: NewId) -> None:
+        self._placing = placing
+        self._settings = settings
+        self._clock = clock
+        self._new_id = new_id
+        self._lock = threading.Lock()
+        self._waiting: deque[_Call] = deque()
+        self._led = False
+
+    def append(self, parcels: Sequence[Parcel], after: int | None = None) -> Receipt:
+        """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
+        call = _Call(parcels, after)
+        with self._lock:
+            self._waiting.append(call)
+            follows, self._led = self._led, True
+        if follows:
+            call.wake.wait()
+        if not call.over:
+            self._lead()
+        if call.receipt is None:
+            raise call.error or self._interrupted()
+        return call.receipt
+
+    def _lead(self) -> None:
+        """Serves the first waiting calls, of which our own is the very first; then hands over."""
+        group = self._next_group()
+        try:
+            self._serve(group)
+        finally:
+            # Also when the leader is interrupted: those who wait must not wait for ever.
+            with self._lock:
+                heir = self._waiting[0] if self._waiting else None
+                self._led = heir is not None
+            for call in group[1:]:
+                call.error = call.error or (None if call.receipt else self._interrupted())
+                call.wake.set()
+            if heir is not None:
+                heir.wake.set()
+
+    def _next_group(self) -> list[_Call]:
+        with self._lock:
+            group = [self._waiting.popleft()]
+            first = group[0].parcels[0]
+            rows, size = first.rows, first.bytes
+            while group[0].shares and self._waiting and self._waiting[0].shares:
+                parcel = self._waiting[0].parcels[0]
+                rows, size = rows + parcel.rows, size + parcel.bytes
+                fits = rows <= self._settings.segment_max_rows and size <= self._settings.segment_max_bytes
+                if not fits or parcel.schema_version != first.schema_version:
+                    break
+                group.append(self._waiting.popleft())
+        return group
+
+    def _serve(self, group: list[_Call]) -> None:
+        try:
+            if group[0].shares:
+                self._serve_shared(group)
+            else:
+                group[0].receipt = self._put_all(group[0])
+        except (StorageUnavailable, Conflict, NotFound) as error:
+            for call in group:
+                call.error = type(error)(error.message) if call is not group[0] else error
+        except LakewardenError as error:
+            for call in group:
+                call.error = error
+
+    def _serve_shared(self, group: list[_Call]) -> None:
+        chunks = [chunk for call in group for chunk in call.parcels[0].chunks]
+        position = self._put(group[0].parcels[0].schema_version, chunks, None)
+        ordinal = 0
+        for call in group:
+            rows = call.parcels[0].rows
+            ordinal += rows
+            call.receipt = Receipt(rows, seq_of(position, ordinal - 1))
+
+    def _put_all(self, call: _Call) -> Receipt:
+        done, position, after = 0, 0, call.after
+        for index, parcel in enumerate(call.parcels):
+            try:
+                position = self._put(parcel.schema_version, parcel.chunks, after)
+            except LakewardenError as error:
+                raise self._half_way(call.parcels, index, error) if index else error
+            done += parcel.rows
+            after = None if after is None else position
+        return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
+
+    def _put(self, schema_version: int, chunks: Sequence[Chunk], after: int | None) -> int:
+        put_id = self._new_id()
+        stored_at = int(self._clock().timestamp() * 1_000_000)
+        return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks)), after)
+
+    def _half_way(self, parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:
+        rows = sum(parcel.rows for parcel in parcels[:index])
+        open_users = {chunk.user for parcel in parcels[index:] for chunk in parcel.chunks}
+        users = frozenset(chunk.user for parcel in parcels[:index] for chunk in parcel.chunks) - open_users
+        named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
+        total = sum(parcel.rows for parcel in parcels)
+        return PartlyAppended(
+            f"{rows} of {total} rows are acknowledged, all those of {len(users)} users ({named}); then: {error.message}", rows, users
+        )
+
+    def _interrupted(self) -> StorageUnavailable:
+        return StorageUnavailable("the thread that put the segment was interrupted: the rows may or may not have been taken; read before writing again")
+
+
+def last_position(receipt: Receipt) -> int:
+    """What a conditional append that follows this one has to name."""
+    return position_of(receipt.last_seq)

@@ -1,0 +1,88 @@
+"""Names of a log partition's objects, and listings of them taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakewarden.log.position import NOTHING
+
+ROOT = "log"
+
+
+def home(log_id: str) -> str:
+    return f"{ROOT}/{log_id}"
+
+
+def segments(log_id: str) -> str:
+    return f"{ROOT}/{log_id}/segments"
+
+
+def cuts(log_id: str) -> str:
+    return f"{ROOT}/{log_id}/cuts"
+
+
+def segment_key(log_id: str, position: int) -> str:
+    return f"{ROOT}/{log_id}/segments/{position:020d}"
+
+
+def cut_key(log_id: str, version: int) -> str:
+    return f"{ROOT}/{log_id}/cuts/{version:020d}"
+
+
+def carry_key(log_id: str, version: int, unique: str) -> str:
+    return f"{ROOT}/{log_id}/carry/{version:020d}/{unique}"
+
+
+def number_of(key: str) -> int | None:
+    """The position or version at a key's end; None where a stranger lies."""
+    name = key.rsplit("/", 1)[-1]
+    return int(name) if name.isdecimal() and name.isascii() else None
+
+
+@dataclass
+class Listing:
+    """What a listing showed of one partition. Not a moment's picture: objects come and go while a store lists."""
+
+    segments: set[int] = field(default_factory=set)
+    cuts: set[int] = field(default_factory=set)
+    carry: dict[str, int] = field(default_factory=dict)
+    """Each carry object's key, with the version of the cut that it was made for."""
+
+    @property
+    def newest_cut(self) -> int:
+        """0 where there is none."""
+        return max(self.cuts, default=0)
+
+    def run_above(self, position: int) -> range:
+        """The contiguous run of positions that follows: one that was missed hides those behind it."""
+        last = position
+        while last + 1 in self.segments:
+            last += 1
+        return range(position + 1, last + 1)
+
+    @property
+    def last_position(self) -> int:
+        return max(self.segments, default=NOTHING)
+
+
+def listings(keys: Iterable[str]) -> dict[str, Listing]:
+    """Keys under `log/` by partition."""
+    found: dict[str, Listing] = {}
+    for key in keys:
+        _, log_id, kind, *rest = [*key.split("/"), ""]
+        listing = found.get(log_id) or found.setdefault(log_id, Listing())
+        _enter(listing, key, kind, rest)
+    return found
+
+
+def _enter(listing: Listing, key: str, kind: str, rest: list[str]) -> None:
+    number = number_of(rest[0]) if rest else None
+    if number is None:
+        return
+    if kind == "segments":
+        listing.segments.add(number)
+    elif kind == "cuts":
+        listing.cuts.add(number)
+    elif kind == "carry":
+        listing.carry[key] = number

@@ -1,0 +1,110 @@
+"""What the next cut should say: which positions to let go, and which rows to move for that. A pure decision.
+
+Marks are cheap and always made. Positions are let go when the rows to be moved are a small share of their bytes: each
+byte that is copied frees at least as many, and what is kept for the sake of a scope that cannot be flushed stays in
+proportion to that scope's own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewarden.log.position import NOTHING, end_of, whole
+from lakewarden.log.segment import Header, RowRange
+from lakewarden.log.view import LogView
+from lakewarden.settings import LogSettings
+
+_GROWTH = 2
+"""A carry object joins what is newly carried unless it is this many times larger: so there are few, and a row is
+copied a logarithmic number of times."""
+
+
+@dataclass(frozen=True)
+class NextCut:
+    upto: int
+    kept: tuple[str, ...]
+    """Carry objects that stay as they are."""
+    moved: tuple[tuple[RowRange, ...], ...]
+    """Chunks to be carried, per object in which they lie."""
+    marks: dict[str, int]
+
+
+def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings) -> NextCut | None:
+    """The cut to make after `view.cut`, if there is anything new to say."""
+    if view.cut.sealed:
+        return None
+    marks = _merged(view.cut.settled, settled)
+    upto = _reach(view, marks, settings.carry_below)
+    gone = view.run[: upto - view.cut.upto]
+    moved = [open_ranges for header in gone if (open_ranges := _open(header, marks))]
+    kept, joined = _sorted_carry(view.carry, marks, sum(map(_bytes, moved)), settings.carry_below)
+    moved = [*(_open(header, marks) for header in joined), *moved]
+    live = [*kept, *view.run[upto - view.cut.upto :]]
+    needed = _needed(marks, live, view.last_position)
+    plan = NextCut(upto, tuple(header.key for header in kept), tuple(moved), needed)
+    return plan if _says_more(view, plan) else None
+
+
+def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    marks = dict(old)
+    for user, seq in new.items():
+        marks[user] = max(marks.get(user, NOTHING), whole(seq))
+    return marks
+
+
+def _open(header: Header, marks: Mapping[str, int]) -> tuple[RowRange, ...]:
+    return tuple(each for each in header.ranges if each.last_seq > marks.get(each.user, NOTHING))
+
+
+def _bytes(ranges: Sequence[RowRange]) -> int:
+    return sum(each.length for each in ranges)
+
+
+def _pays(moved: int, of: int, share: float) -> bool:
+    return moved == 0 or moved < share * of
+
+
+def _reach(view: LogView, marks: Mapping[str, int], share: float) -> int:
+    """The last position that can be let go with a copy that pays."""
+    upto = position = view.cut.upto
+    moved = total = 0
+    for header in view.run:
+        position += 1
+        moved += _bytes(_open(header, marks))
+        total += header.bytes
+        if _pays(moved, total, share):
+            upto = position
+    return upto
+
+
+def _sorted_carry(
+    carry: Sequence[Header], marks: Mapping[str, int], moved: int, share: float
+) -> tuple[list[Header], list[Header]]:
+    """Carry objects that stay, and those whose open rows join the new one; those without open rows are in neither."""
+    kept: list[Header] = []
+    joined: list[Header] = []
+    for header in sorted(carry, key=lambda each: each.bytes):
+        live, size = _bytes(_open(header, marks)), header.bytes
+        if live == 0:
+            continue
+        if (live < size and _pays(live, size, share)) or (moved and live <= _GROWTH * moved):
+            joined.append(header)
+            moved += live
+        else:
+            kept.append(header)
+    return kept, joined
+
+
+def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int) -> dict[str, int]:
+    """Marks that hide something which is still there, or that speak of positions not seen here."""
+    end = end_of(last_position)
+    hiding = {each.user for header in live for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)}
+    return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
+
+
+def _says_more(view: LogView, plan: NextCut) -> bool:
+    """A cut that only forgets marks is not worth an object."""
+    if plan.upto > view.cut.upto or set(plan.kept) != set(view.cut.carry):
+        return True
+    return any(seq > view.cut.settled.get(user, NOTHING) for user, seq in plan.marks.items())

@@ -1,1 +1,0 @@
-from lakewarden.report import *  # noqa

@@ -1,0 +1,77 @@
+"""Restore over scopes: what becomes of pending rows comes first, then the scopes go back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.log0.view import LogView, read_view
+from lakewarden.operations.fanout import Run
+from lakewarden.operations.flush import FlushLarge, flush_scopes
+from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.scopes import targets_of
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.scope import TableName
+from lakewarden.warehouse import Warehouse, find_table
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """A restore as it was asked for. `discard_pending`: pending rows are dropped, instead of flushed first."""
+
+    table: TableName
+    user: str | None
+    options: RestoreOptions
+    discard_pending: bool = False
+    dry_run: bool = True
+
+
+def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> list[ScopeReport]:
+    """Plans every scope, and runs the plans that stand; a scope whose plan fails keeps its pending rows as they are.
+
+    Raises:
+        NotFound, InvalidArgument: the table or the user is none.
+    """
+    catalog = warehouse.catalog.read()
+    targets = targets_of(warehouse, catalog, [str(asked.table)], asked.user)
+    view = read_view(warehouse.state, find_table(catalog, asked.table).log_id, warehouse.headers)
+    plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True)
+    if asked.dry_run:
+        return [_with_pending(plan, view, asked) for plan in plans]
+    sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
+    make = _discard if asked.discard_pending else _flush_first
+    made = {report.scope: report for report in make(warehouse, run, large, asked, sound, view)}
+    return [made.get(plan.scope, plan) for plan in plans]
+
+
+def _flush_first(
+    warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
+) -> list[ScopeReport]:
+    """A scope whose flush fails is not restored: its rows would come on top later."""
+    scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
+    flushed = flush_scopes(warehouse, run, large, scopes.__contains__) if scopes else []
+    failed = {report.scope: replace(report, operation="restore") for report in flushed if report.fault}
+    ready = [target for target in targets if target.scope not in failed]
+    return [*failed.values(), *maintain_targets(warehouse, run, ready, asked.options, dry_run=False)]
+
+
+def _discard(
+    warehouse: Warehouse, run: Run, _large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
+) -> list[ScopeReport]:
+    """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
+    options = replace(asked.options, discard_to=view.end)
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=False)
+    settled = {report.scope.user or "": view.end for report in reports if report.fault is None}
+    if settled:
+        warehouse.settler(find_table(warehouse.catalog.read(), asked.table)).settle(settled)
+    return reports
+
+
+def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:
+    """The plan, with what would happen to the scope's pending rows."""
+    pending = view.pending.get(plan.scope.user or "")
+    if pending is None or plan.fault is not None:
+        return plan
+    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and go with the rows that the restore takes out"
+    return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")

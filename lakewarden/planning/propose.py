@@ -1,0 +1,25 @@
+"""Proposals: what would be done now, as reports of operations that have not run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakewarden.planning.pending import Due
+from lakewarden.operations.vacuum import SAFE_HOURS
+from lakewarden.report import ScopeReport
+from lakewarden.scope import TableName
+from lakewarden.warehouse import Warehouse, live_tables
+
+
+def planned_flush(warehouse: Warehouse, due: Due) -> ScopeReport:
+    """The flush that a scope's policy wants."""
+    target = warehouse.target(warehouse.catalog.read(), due.pending.scope)
+    metrics = {"rows_pending": due.pending.rows, "bytes_pending": due.pending.bytes}
+    return ScopeReport(due.pending.scope, "flush", "planned", target.uri, reason=due.reason, metrics=metrics)
+
+
+def vacuumable(warehouse: Warehouse, names: Collection[TableName]) -> list[str]:
+    """Those tables that a vacuum may run on unattended: a shorter retention needs somebody who says so each time."""
+    default = warehouse.settings.maintenance.retention_hours
+    retention = {table.name: table.options.retention_hours for table in live_tables(warehouse.catalog.read())}
+    return [str(name) for name in names if (default if (hours := retention[name]) is None else hours) >= SAFE_HOURS]
