@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableTyp
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
-from lakewarden.log0.view import read_views
+from lakewarden.log.view import read_views
 from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_storage, make_table, new_storage

@@ -12,9 +12,11 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument
-from lakewarden.log0.record import DELETE, OP, UPSERT, USER, LogBatch, log_schema
-from lakewarden.log0.view import read_view
-from lakewarden.log0.writer import LogWriter, Receipt
+from lakewarden.log.gather import Receipt
+from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch
+from lakewarden.log.view import read_view
+from lakewarden.log.writer import LogWriter
 from lakewarden.operations.read import Freshness, read_cold, read_strong
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
@@ -56,13 +58,13 @@ class TableClient:
             raise InvalidArgument(f"mode {mode!r} is none; write with mode='upsert' or mode='insert'")
         given, users = self._with_users(rows, user, user_column)
         defaults = Defaults(self.warehouse.clock, self.warehouse.new_id, user)
-        batch = self._batch(validated(self.table.schema, given, defaults, users), users, UPSERT)
-        return self.writer.append(batch) if mode == "upsert" else self._insert(batch)
+        batch = log_batch(self.table.schema, validated(self.table.schema, given, defaults, users), users, UPSERT)
+        return self._append(batch) if mode == "upsert" else self._insert(batch)
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
         """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
         given, users = self._with_users(key_rows, user, user_column)
-        return self.writer.append(self._batch(keys(self.table.schema, given, users), users, DELETE))
+        return self._append(log_batch(self.table.schema, keys(self.table.schema, given, users), users, DELETE))
 
     def read(self, *, user: str | None = None, freshness: Freshness = "strong") -> pa.Table:
         """The scope's rows, in no particular order.
@@ -103,23 +105,18 @@ class TableClient:
             return given, pa.repeat(check_user(user or ""), given.num_rows)
         return _split_users(given, user_column)
 
-    def _batch(self, rows: pa.Table, users: pa.Array, operation: int) -> LogBatch:
-        count = rows.num_rows
-        columns = {
-            field.name: rows[field.name] if field.name in rows.column_names else pa.nulls(count, field.type)
-            for field in log_schema(self.table.schema)
-            if field.name != OP
-        }
-        content = {**columns, OP: pa.repeat(pa.scalar(operation, pa.int8()), count), USER: users}
-        return LogBatch(self.table.schema.version, pa.table(content))
+    def _append(self, batch: LogBatch) -> Receipt:
+        return self.writer.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
 
     def _insert(self, batch: LogBatch) -> Receipt:
         """Reads, checks and appends, right behind what was read; starts again when others appended in between."""
+        if not batch.rows.num_rows:
+            return Receipt(0, NOTHING)
         for _ in range(_INSERT_ATTEMPTS):
             view = read_view(self.warehouse.state, self.table.log_id, self.warehouse.headers)
             self._check_absent(batch)
             try:
-                return self.writer.append(batch, after=view.position)
+                return self.writer.append(batch, after=position_of(view.end))
             except Conflict:
                 continue
         raise Conflict(f"{self.table.name} was written to {_INSERT_ATTEMPTS} times in between; try again")

@@ -11,11 +11,9 @@ from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import Clock, NewId
-from lakewarden.faults import Reach, no_faults
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
-from lakewarden.log0.view import HeaderCache
-from lakewarden.log0.settle import Settler
-from lakewarden.log0.writer import LogWriter
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
@@ -68,9 +66,6 @@ class Warehouse:
 
     def writer(self, table: Table) -> LogWriter:
         return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)
-
-    def settler(self, table: Table, reach: Reach = no_faults) -> Settler:
-        return Settler(self.state, table.log_id, table.schemas, self.settings.log, self.new_id, self.headers, reach)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.

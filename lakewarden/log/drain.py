@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.faults import Reach, nowhere
+from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.objects import Missing
 
@@ -72,9 +72,7 @@ class Drained:
     committed: bool
 
 
-def drain(
-    hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = nowhere
-) -> Drained:
+def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = no_faults) -> Drained:
     """Commits the scope's pending rows to its table.
 
     Raises:
@@ -102,7 +100,7 @@ def drain(
             continue
         reach("drain:committed")
         return Drained(hot.end, committed=True)
-    raise Conflict(f"{attempts} attempts, and each time another commit came between; the last one: {failure.message}") from failure
+    raise Conflict(f"in {attempts} attempts another commit came between; the last time: {failure.message}") from failure
 
 
 def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, attempts: int = 20) -> tuple[R | None, C]:

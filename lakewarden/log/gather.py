@@ -53,7 +53,7 @@ def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettin
     parcels: list[Parcel] = []
     start = rows = size = 0
     for index, chunk in enumerate(chunks):
-        if index > start and (rows + chunk.rows > settings.segment_max_rows or size + len(chunk.data) > settings.segment_max_bytes):
+        if index > start and not _fits(rows + chunk.rows, size + len(chunk.data), settings):
             parcels.append(Parcel(schema_version, chunks[start:index], rows, size))
             start, rows, size = index, 0, 0
         rows += chunk.rows
@@ -61,6 +61,10 @@ def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettin
     if chunks:
         parcels.append(Parcel(schema_version, chunks[start:], rows, size))
     return parcels
+
+
+def _fits(rows: int, size: int, settings: LogSettings) -> bool:
+    return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
 
 
 @dataclass(eq=False)
@@ -103,7 +107,7 @@ class Gathering:
         if not call.over:
             self._lead()
         if call.receipt is None:
-            raise call.error or self._interrupted()
+            raise call.error or _interrupted()
         return call.receipt
 
     def _lead(self) -> None:
@@ -117,7 +121,7 @@ class Gathering:
                 heir = self._waiting[0] if self._waiting else None
                 self._led = heir is not None
             for call in group[1:]:
-                call.error = call.error or (None if call.receipt else self._interrupted())
+                call.error = call.error or (None if call.receipt else _interrupted())
                 call.wake.set()
             if heir is not None:
                 heir.wake.set()
@@ -130,8 +134,7 @@ class Gathering:
             while group[0].shares and self._waiting and self._waiting[0].shares:
                 parcel = self._waiting[0].parcels[0]
                 rows, size = rows + parcel.rows, size + parcel.bytes
-                fits = rows <= self._settings.segment_max_rows and size <= self._settings.segment_max_bytes
-                if not fits or parcel.schema_version != first.schema_version:
+                if not _fits(rows, size, self._settings) or parcel.schema_version != first.schema_version:
                     break
                 group.append(self._waiting.popleft())
         return group
@@ -164,7 +167,9 @@ class Gathering:
             try:
                 position = self._put(parcel.schema_version, parcel.chunks, after)
             except LakewardenError as error:
-                raise self._half_way(call.parcels, index, error) if index else error
+                if index == 0:
+                    raise
+                raise _half_way(call.parcels, index, error) from error
             done += parcel.rows
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
@@ -174,18 +179,21 @@ class Gathering:
         stored_at = int(self._clock().timestamp() * 1_000_000)
         return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks)), after)
 
-    def _half_way(self, parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:
-        rows = sum(parcel.rows for parcel in parcels[:index])
-        open_users = {chunk.user for parcel in parcels[index:] for chunk in parcel.chunks}
-        users = frozenset(chunk.user for parcel in parcels[:index] for chunk in parcel.chunks) - open_users
-        named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
-        total = sum(parcel.rows for parcel in parcels)
-        return PartlyAppended(
-            f"{rows} of {total} rows are acknowledged, all those of {len(users)} users ({named}); then: {error.message}", rows, users
-        )
 
-    def _interrupted(self) -> StorageUnavailable:
-        return StorageUnavailable("the thread that put the segment was interrupted: the rows may or may not have been taken; read before writing again")
+def _half_way(parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:
+    rows = sum(parcel.rows for parcel in parcels[:index])
+    total = rows + sum(parcel.rows for parcel in parcels[index:])
+    open_users = {chunk.user for parcel in parcels[index:] for chunk in parcel.chunks}
+    users = frozenset(chunk.user for parcel in parcels[:index] for chunk in parcel.chunks) - open_users
+    named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
+    whole = f"all those of {len(users)} users ({named})" if users else "of no user all"
+    return PartlyAppended(f"{rows} of {total} rows were acknowledged, {whole}; then: {error.message}", rows, users)
+
+
+def _interrupted() -> StorageUnavailable:
+    return StorageUnavailable(
+        "the thread that put the segment was interrupted: the rows may or may not have been taken; read before writing them again"
+    )
 
 
 def last_position(receipt: Receipt) -> int:

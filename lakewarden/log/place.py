@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakewarden.errors import Conflict, NotFound, StorageUnavailable
-from lakewarden.faults import Reach, nowhere
+from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cut import Cut, newest_cut
 from lakewarden.log.segment import read_put_id
@@ -45,7 +45,7 @@ class Placing:
     """Puts segments at a partition's positions, and remembers where the next one may be."""
 
     def __init__(
-        self, store: ObjectStore, log_id: str, *, pause: Callable[[float], None] = time.sleep, reach: Reach = nowhere
+        self, store: ObjectStore, log_id: str, *, pause: Callable[[float], None] = time.sleep, reach: Reach = no_faults
     ) -> None:
         self._store = store
         self._log_id = log_id
@@ -69,7 +69,7 @@ class Placing:
                 self._next = position + 1
                 return position
             if after is not None:
-                raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again and retry")
+                raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
             self._next = max(position, self._cut.upto) + 1
         raise Conflict(f"log {self._log_id}: {_LOST_RACES} positions were taken by others, one after the other; try again")
 

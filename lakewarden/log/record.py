@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
@@ -47,7 +47,7 @@ def log_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([*fields, pa.field(OP, pa.int8())])
 
 
-def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array | pa.ChunkedArray, op: int) -> LogBatch:
+def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | pa.ChunkedArray[Any], op: int) -> LogBatch:
     """Rows as the log takes them. Columns that are absent are null, so the rows of deletes may have the key alone.
 
     Raises:
@@ -56,7 +56,8 @@ def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array | pa.Ch
     wanted = log_schema(schema)
     if strange := [name for name in rows.column_names if schema.column(name) is None]:
         raise InvalidArgument(f"no such column in the table: {', '.join(strange)}; it has {', '.join(schema.names)}")
-    columns = [rows.column(f.name) if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in wanted if f.name != OP]
+    given = set(rows.column_names)
+    columns = [rows.column(each.name) if each.name in given else pa.nulls(len(rows), each.type) for each in list(wanted)[:-1]]
     owner = pa.repeat(pa.scalar(users), len(rows)) if isinstance(users, str) else users
     try:
         table = pa.table([*columns, pa.repeat(pa.scalar(op, pa.int8()), len(rows)), owner], names=[*wanted.names, USER])
@@ -73,18 +74,19 @@ def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
     owners = rows.column(USER)
     if len(rows) == 1:
         return list(_slices(data, [owners[0].as_py()], [1], limit))
-    dictionary = pc.dictionary_encode(owners.combine_chunks()) if owners.num_chunks != 1 else owners.chunk(0).dictionary_encode()
-    return _by_owner(data, dictionary, limit)
+    dictionary = owners.dictionary_encode().unify_dictionaries().combine_chunks()
+    return _by_owner(data, cast("pa.DictionaryArray[Any, Any]", dictionary), limit)
 
 
-def _by_owner(data: pa.Table, owners: pa.DictionaryArray, limit: int) -> list[Chunk]:
-    users = owners.dictionary.to_pylist()
+def _by_owner(data: pa.Table, owners: pa.DictionaryArray[Any, Any], limit: int) -> list[Chunk]:
+    users = cast("list[str]", owners.dictionary.to_pylist())
     which = owners.indices.to_numpy()
     counts = np.bincount(which, minlength=len(users))
     if len(which) > 1 and bool(np.any(which[1:] < which[:-1])):
         # Few users fit 16 bits, where numpy's stable sort is a radix sort.
         order = np.argsort(which.astype(np.uint16) if len(users) < 1 << 16 else which, kind="stable")
-        return [chunk for part, names, sizes in _parts(data, order, users, counts) for chunk in _slices(part, names, sizes, limit)]
+        parts = _parts(data, order, users, counts)
+        return [chunk for part, names, sizes in parts for chunk in _slices(part, names, sizes, limit)]
     return list(_slices(data, users, counts.tolist(), limit))
 
 
@@ -173,7 +175,9 @@ def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa
     """The columns of the newest schema by their ids, from rows of an older one."""
     at = {column.id: index for index, column in enumerate(written.columns)}
     columns = [
-        table.column(at[column.id]).cast(column.type.arrow) if column.id in at else pa.nulls(len(table), column.type.arrow)
+        table.column(at[column.id]).cast(column.type.arrow)
+        if column.id in at
+        else pa.nulls(len(table), cast("Any", column.type.arrow))
         for column in newest.columns
     ]
     return pa.table([*columns, table.column(OP)], schema=log_schema(newest))

@@ -7,7 +7,7 @@ whatever it had read before; the seal stays when all else is removed, for the sa
 from __future__ import annotations
 
 from lakewarden.errors import Conflict, StorageUnavailable
-from lakewarden.faults import Reach, nowhere
+from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, encode_cut, newest_cut
@@ -41,7 +41,7 @@ def seal(store: ObjectStore, log_id: str) -> None:
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was to be sealed; try again")
 
 
-def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = nowhere) -> None:
+def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
     """Seals the log and removes its rows. May be repeated, which also removes what late writers left."""
     seal(store, log_id)
     reach("seal:sealed")

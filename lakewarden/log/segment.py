@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import seq_of
@@ -128,7 +128,7 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
         columns = zip(found["users"], rows, _offsets(start, found["lengths"]), found["lengths"], firsts, strict=False)
-        ranges = tuple(RowRange(key, put_id, user, n, at, size, first, version, stored_at) for user, n, at, size, first in columns)
+        ranges = tuple(RowRange(key, put_id, *each, version, stored_at) for each in columns)
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
     return Header(key, put_id, ranges)
@@ -151,7 +151,7 @@ def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
     return accumulate(lengths, initial=start)
 
 
-def _read_header(store: ObjectStore, key: str) -> tuple[str, int, dict[str, list[int]]]:
+def _read_header(store: ObjectStore, key: str) -> tuple[str, int, dict[str, Any]]:
     data = store.get_range(key, 0, _FIRST_READ)
     length, put_id = _fixed(key, data)
     end = _FIXED.size + length

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict, StorageUnavailable
-from lakewarden.faults import Reach, nowhere
+from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.carry import make_carry
@@ -32,7 +32,7 @@ def settle(
     settings: LogSettings,
     new_id: NewId,
     cache: HeaderCache | None = None,
-    reach: Reach = nowhere,
+    reach: Reach = no_faults,
 ) -> None:
     """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
 

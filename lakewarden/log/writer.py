@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.errors import InvalidArgument
-from lakewarden.faults import Reach, nowhere
+from lakewarden.faults import Reach, no_faults
 from lakewarden.log.gather import Gathering, Receipt, parcels_of
 from lakewarden.log.place import Placing
+from lakewarden.log.position import NOTHING
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
@@ -27,7 +27,7 @@ class LogWriter:
         new_id: NewId,
         *,
         pause: Callable[[float], None] = time.sleep,
-        reach: Reach = nowhere,
+        reach: Reach = no_faults,
     ) -> None:
         self._settings = settings
         self._gathering = Gathering(Placing(store, log_id, pause=pause, reach=reach), settings, clock, new_id)
@@ -46,5 +46,5 @@ class LogWriter:
         """
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
         if not parcels:
-            raise InvalidArgument("there are no rows to append")
+            return Receipt(0, NOTHING)
         return self._gathering.append(parcels, after)

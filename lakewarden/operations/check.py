@@ -12,8 +12,7 @@ from lakewarden.clock import random_id
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound
-from lakewarden.log0.position import end_of
-from lakewarden.log0.view import last_position
+from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget
@@ -83,7 +82,7 @@ def _check_storage(warehouse: Warehouse, storage: Storage) -> Finding:
 def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storage]) -> Iterable[CheckTask]:
     for table in live_tables(catalog):
         if table.options.storage_id in storages:
-            end = end_of(last_position(warehouse.state, table.log_id))
+            end = read_view(warehouse.state, table.log_id, warehouse.headers).end
             for scope in scopes_of(warehouse, table, None):
                 yield CheckTask(warehouse.target(catalog, scope), end)
 

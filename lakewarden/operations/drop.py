@@ -12,6 +12,7 @@ from lakewarden.catalog.changes import begin_drop, drop_table
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
+from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -49,8 +50,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName) -> list[ScopeReport]:
     """
     catalog = warehouse.catalog.change(lambda before: begin_drop(before, name))
     table = catalog.tables[name]
-    settler = warehouse.settler(table)
-    settler.seal()
+    remove_log(warehouse.state, table.log_id)
     job_id = new_job_id("drop", warehouse.clock, warehouse.new_id)
     reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
     failed = [report for report in reports if report.fault]

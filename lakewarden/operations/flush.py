@@ -7,16 +7,17 @@ then settle the log (docs/log.md, Flush). Whatever dies in between, the same aga
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log0.drain import drain
-from lakewarden.log0.position import end_of
-from lakewarden.log0.view import LogView, PendingRows, last_position, read_views, rows_of
+from lakewarden.log.drain import drain
+from lakewarden.log.scope import LogScope
+from lakewarden.log.settle import settle
+from lakewarden.log.view import LogView, PendingRows, read_views
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -67,7 +68,7 @@ def flush_scopes(
     # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
-    _settle(warehouse, catalog, tasks, reports, reach)
+    _settle(warehouse, views, tasks, reports, reach)
     return reports
 
 
@@ -82,9 +83,10 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
     )
 
 
-def log_end(task: FlushTask) -> int:
-    """The last `_seq` that the scope's log partition has given out by now."""
-    return end_of(last_position(state_store(task.state_uri), task.log_id))
+def hot_scope(task: FlushTask) -> LogScope:
+    """The scope's pending rows, as the job planned them."""
+    store = state_store(task.state_uri)
+    return LogScope(store, task.log_id, task.pending.user, task.target.schemas, task.end, task.pending)
 
 
 def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
@@ -108,18 +110,17 @@ def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
 def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
     if task.pending.bytes > task.large_bytes:
         return _deferred(task)
-    store = state_store(task.state_uri)
+    opened: list[ColdApply] = []
+
+    def open_again() -> ColdApply:
+        opened.append(open_cold(task, reach))
+        return opened[-1]
+
     try:
-        cold = drain(
-            lambda: open_cold(task, reach),
-            lambda: rows_of(store, task.pending, task.target.schemas),
-            task.end,
-            lambda: log_end(task),
-            task.attempts,
-        )
+        drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
     except TooLarge:
         return _deferred(task)
-    return done(task, cold)
+    return done(task, opened[-1])
 
 
 def _deferred(task: FlushTask) -> ScopeReport:
@@ -149,13 +150,18 @@ def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]
 
 
 def _settle(
-    warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
+    warehouse: Warehouse, views: dict[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
 ) -> None:
     """Tells each table's log which scopes are in their Delta tables; those that failed keep their rows."""
     settled: dict[str, dict[str, int]] = defaultdict(dict)
     for task, report in zip(tasks, reports, strict=True):
         if report.fault is None:
             settled[task.log_id][task.pending.user] = task.end
-    for table in live_tables(catalog):
-        if marks := settled.get(table.log_id):
-            warehouse.settler(table, reach).settle(marks)
+    for log_id, marks in settled.items():
+        settle_log(warehouse, views[log_id], marks, reach)
+
+
+def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
+    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or given up."""
+    settings = warehouse.settings.log
+    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers, reach=reach)

@@ -8,42 +8,45 @@ import pyarrow as pa
 
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict
-from lakewarden.log0.view import HeaderCache, after, read_view, rows_of
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.drain import read_hot
+from lakewarden.log.scope import LogScope
+from lakewarden.log.view import read_view
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import ObjectStore
 
 Freshness = Literal["strong", "eventual"]
 
-_ATTEMPTS = 20
-"""Rounds in which an object may vanish under a reader, each because a flush finished; more means something else."""
+
+class _ColdRows:
+    """A snapshot of the scope's table, and the watermark of its log in it."""
+
+    def __init__(self, target: ScopeTarget) -> None:
+        self._target = target
+        self._table = ScopeTable.open(target.uri)
+
+    def watermark(self) -> int | None:
+        return None if self._table is None else self._table.watermark(self._target.app_id)
+
+    def rows(self) -> pa.Table:
+        schema = self._target.schema
+        return empty_rows(schema) if self._table is None else read_rows(self._table, self._target.schemas)
 
 
 def read_cold(target: ScopeTarget) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`."""
-    table = ScopeTable.open(target.uri)
-    return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
+    return _ColdRows(target).rows()
 
 
 def read_strong(target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide.
 
-    The log is read before the Delta table: the other way round, a flush and its cleanup in between would hide rows.
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
     """
-    for _ in range(_ATTEMPTS):
-        try:
-            return _read_once(target, state, log_id, headers)
-        except Missing:
-            continue  # a flush finished while we read, so the rows are in the Delta table by now
-    raise Conflict(f"{target.scope} changed {_ATTEMPTS} times while it was read; try again")
 
+    def look() -> LogScope:
+        return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
-def _read_once(target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache) -> pa.Table:
-    pending = read_view(state, log_id, headers).pending.get(target.scope.user or "")
-    hot = None if pending is None else rows_of(state, pending, target.schemas)
-    table = ScopeTable.open(target.uri)
-    cold = empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
-    if hot is None:
-        return cold
-    watermark = None if table is None else table.watermark(target.app_id)
-    return merged(cold, after(hot, watermark), target.schema.primary_key)
+    hot, cold = read_hot(look, lambda: _ColdRows(target))
+    return cold.rows() if hot is None else merged(cold.rows(), hot, target.schema.primary_key)

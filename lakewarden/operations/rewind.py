@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakewarden.log0.view import LogView, read_view
+from lakewarden.log.view import LogView, read_view
 from lakewarden.operations.fanout import Run
-from lakewarden.operations.flush import FlushLarge, flush_scopes
+from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import targets_of
@@ -64,7 +64,7 @@ def _discard(
     reports = maintain_targets(warehouse, run, targets, options, dry_run=False)
     settled = {report.scope.user or "": view.end for report in reports if report.fault is None}
     if settled:
-        warehouse.settler(find_table(warehouse.catalog.read(), asked.table)).settle(settled)
+        settle_log(warehouse, view, settled)
     return reports
 
 

@@ -22,8 +22,8 @@ from lakewarden.delta.files import DataFile, NewFile, batch_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
-from lakewarden.log0.record import OP
-from lakewarden.log0.view import PendingRows, rows_of
+from lakewarden.log.record import OP
+from lakewarden.log.view import PendingRows, rows_of
 from lakewarden.operations.flush import FlushTask
 from lakewarden.report import ScopeTarget
 from lakewarden.warehouse import state_store
