@@ -66,12 +66,12 @@ _FILES_SHOWN = 100
 
 
 def _files(files: Sequence[str]) -> dg.MetadataValue:
-    return table({"path": path} for path in files[:_FILES_SHOWN])
+    return table_value({"path": path} for path in files[:_FILES_SHOWN])
 
 
 def history_table(history: Sequence[HistoryEntry]) -> dg.MetadataValue:
     """The last commits as rows. A table's cells are plain values, so maps are written out."""
-    return table(_row(entry) for entry in history[:HISTORY_ENTRIES])
+    return table_value(_row(entry) for entry in history[:HISTORY_ENTRIES])
 
 
 def _row(entry: HistoryEntry) -> Row:
@@ -95,7 +95,7 @@ Row = Mapping[str, Cell]
 _TYPES = {bool: "bool", int: "int", float: "float"}
 
 
-def table(rows: Iterable[Row]) -> dg.MetadataValue:
+def table_value(rows: Iterable[Row]) -> dg.MetadataValue:
     """Rows of the same columns as Dagster's table; the first row names them and their types."""
     records = [dg.TableRecord(row) for row in rows]
     first = records[0].data if records else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 
@@ -10,10 +11,12 @@ from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, Tabl
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, live_tables
 
 MAX_PARTITIONS = 100_000
 """Users above which a table's asset is unpartitioned: Dagster's own recommendation for one asset."""
+
+_THREADS = 8
 
 KINDS = {"deltalake", "parquet"}
 
@@ -34,10 +37,15 @@ def partitions_name(table: TableName) -> str:
 
 def build_table_specs(warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS) -> list[dg.AssetSpec]:
     """One external asset a table, in the order of the catalog."""
-    return [_spec(warehouse, catalog, table, max_partitions) for table in catalog.tables.values()]
+    tables = live_tables(catalog)
+    with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, a look at the registry is some round trips
+        partitions = pool.map(lambda table: _partitions(warehouse, table, max_partitions), tables)
+        return [_spec(warehouse, catalog, table, found) for table, found in zip(tables, partitions, strict=True)]
 
 
-def _spec(warehouse: Warehouse, catalog: Catalog, table: Table, max_partitions: int) -> dg.AssetSpec:
+def _spec(
+    warehouse: Warehouse, catalog: Catalog, table: Table, partitions: dg.DynamicPartitionsDefinition | None
+) -> dg.AssetSpec:
     storage = catalog.storages[table.options.storage_id]
     return dg.AssetSpec(
         asset_key(table.name),
@@ -52,7 +60,7 @@ def _spec(warehouse: Warehouse, catalog: Catalog, table: Table, max_partitions: 
             "schema_version": table.schema.version,
             "storage": storage.id,
         },
-        partitions_def=_partitions(warehouse, table, max_partitions),
+        partitions_def=partitions,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
+from jobs.sqlite import relaxed
 from lakewarden.clock import random_id
 
 BATCH = 500
@@ -27,9 +28,10 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent]) -> None:
     """Logs events of *one* asset: of a batch, Postgres' storage notes the newest event for its last one's asset only."""
     os.environ.setdefault(VARIABLE, str(BATCH))
-    for kind in (dg.AssetMaterialization, dg.AssetObservation):  # and a batch has events of one kind
-        for batch in _chunks([event for event in events if isinstance(event, kind)]):
-            _log_batch(context, batch)
+    with relaxed(context.instance.event_log_storage, context.run_id):
+        for kind in (dg.AssetMaterialization, dg.AssetObservation):  # a batch has events of one kind
+            for batch in _chunks([event for event in events if isinstance(event, kind)]):
+                _log_batch(context, batch)
 
 
 def _chunks(events: Sequence[AssetEvent]) -> Iterator[Sequence[AssetEvent]]:

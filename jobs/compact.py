@@ -1,7 +1,5 @@
 """`compact_job`: each scope's newest small files folded into one."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from jobs.booking import book

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from assets.metadata import table
+from assets.metadata import table_value
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.report import ScopeReport
 
@@ -53,4 +53,4 @@ def _fault(report: ScopeReport) -> str:
 
 def scopes_table(reports: Sequence[ScopeReport], why: Callable[[ScopeReport], str]) -> dg.MetadataValue:
     """The scopes as a table, each with a sentence."""
-    return table({"table": str(one.scope.table), "user": one.scope.user or "", "why": why(one)} for one in reports)
+    return table_value({"table": str(one.scope.table), "user": one.scope.user or "", "why": why(one)} for one in reports)

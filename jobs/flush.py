@@ -1,7 +1,5 @@
 """`flush_job`: pending rows from the write log into the scopes' Delta tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import dagster as dg

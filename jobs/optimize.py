@@ -1,7 +1,5 @@
 """`optimize_job`: each scope's files packed to the target size, or clustered by columns."""
 
-from __future__ import annotations
-
 import dagster as dg
 from pydantic import Field
 

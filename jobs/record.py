@@ -4,8 +4,6 @@ Truth lies in the warehouse; Dagster's picture is behind after work by the comma
 books the scopes that Dagster has no event of, as their newest commit left them, with their history.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import cast
 

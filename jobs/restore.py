@@ -1,7 +1,5 @@
 """`restore_job`: scopes brought back to an earlier version or moment."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Literal
 

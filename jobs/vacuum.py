@@ -1,7 +1,5 @@
 """`vacuum_job`: files deleted that no version inside the retention needs."""
 
-from __future__ import annotations
-
 import dagster as dg
 from pydantic import Field
 

@@ -22,11 +22,11 @@ from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
-from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.operations.tags import Tag, add_tag
 from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.planning.propose import planned_flush, vacuumable
+from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
@@ -292,7 +292,9 @@ class Lakehouse:
         if (version is None) == (timestamp is None):
             raise InvalidArgument(f"restore {table}: give either a version or a timestamp")
         if version is not None and user is None and found.type == "USER":
-            raise InvalidArgument(f"{table} is a USER table and versions are a scope's own: name the user, or restore by timestamp")
+            raise InvalidArgument(
+                f"{table} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
+            )
         asked = Rewind(found.name, user, RestoreOptions(version, timestamp), discard_pending, dry_run)
         return rewind(self.warehouse, self._engine.run, self._flush_large, asked)
 

@@ -40,7 +40,9 @@ class TableClient:
     table: Table
     writer: LogWriter
 
-    def write(self, rows: Rows, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert") -> Receipt:
+    def write(
+        self, rows: Rows, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+    ) -> Receipt:
         """Appends rows to the write log; returns once they are durable.
 
         Args:
@@ -81,7 +83,9 @@ class TableClient:
             rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers)
         return rows.select(self.table.schema.names)
 
-    def history(self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None) -> list[HistoryEntry]:
+    def history(
+        self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
+    ) -> list[HistoryEntry]:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
         return history(self._target(user).uri, limit, before_version)
 
@@ -92,7 +96,7 @@ class TableClient:
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
 
-    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array]:
+    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.StringArray]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
         given = to_arrow(rows, self.table.schema)
         if self.table.type == "SHARED":
@@ -124,17 +128,21 @@ class TableClient:
     def _check_absent(self, batch: LogBatch) -> None:
         key = self.table.schema.primary_key
         for user in batch.rows[USER].unique().to_pylist():
-            mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
+            mine = batch.rows.filter(pc.equal(batch.rows[USER], pa.scalar(user)))
             live = self.read(user=user or None)
             taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
             if taken.num_rows:
                 first = {name: taken[name][0].as_py() for name in key}
-                raise ConstraintViolation(f"{self.table.name} has a row with the key {first} already; use mode='upsert' to replace it")
+                raise ConstraintViolation(
+                    f"{self.table.name} has a row with the key {first} already; use mode='upsert' to replace it"
+                )
 
 
-def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array]:
+def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.StringArray]:
     if column not in rows.column_names:
-        raise InvalidArgument(f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}")
+        raise InvalidArgument(
+            f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}"
+        )
     users = rows[column].combine_chunks()
     if not (pa.types.is_string(users.type) or pa.types.is_large_string(users.type)):
         raise InvalidArgument(f"column {column!r} names users, so it has to be text, not {users.type}")

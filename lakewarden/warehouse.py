@@ -90,7 +90,9 @@ class Warehouse:
             app_id=f"lakewarden/{self.id}/{table.log_id}",
             compression=table.options.compression,
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
-            retention_hours=maintenance.retention_hours if table.options.retention_hours is None else table.options.retention_hours,
+            retention_hours=maintenance.retention_hours
+            if table.options.retention_hours is None
+            else table.options.retention_hours,
         )
 
     def base(self, storage: Storage) -> str:

@@ -5,8 +5,6 @@ server, and the daemon notices. So this asks the webserver, whose address `lakew
 another deployment set `LAKEWARDEN_DAGSTER_URL`, or reload by hand when the sensor says so.
 """
 
-from __future__ import annotations
-
 import os
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """What Dagster looks after by itself: due flushes, new users, a catalog that moved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 

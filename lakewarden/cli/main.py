@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import typer
 
@@ -37,7 +38,7 @@ def _globals(
         DEFAULT_WAREHOUSE, envvar="LAKEWARDEN_WAREHOUSE", help="URI of the warehouse: a directory, or s3://, gs://, abfss://."
     ),
     format: OutputFormat = typer.Option(OutputFormat.table, help="How to print: a table, or one JSON list."),
-    debug: bool = typer.Option(False, help="Show where an error came from."),
+    debug: bool = typer.Option(False, help="Show where an error came from."),  # noqa: ARG001  # `main` looks for it, before typer
 ) -> None:
     context.obj = Invocation(warehouse, format is OutputFormat.json)
 
@@ -65,7 +66,7 @@ def hoist(arguments: Sequence[str]) -> _Arguments:
             front.append(word)
         else:
             rest.append(word)
-    as_json = "--format=json" in front or ("--format", "json") in zip(front, front[1:], strict=False)
+    as_json = "--format=json" in front or ("--format", "json") in pairwise(front)
     return _Arguments(front + rest, "--debug" in front, as_json)
 
 

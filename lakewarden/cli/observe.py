@@ -59,7 +59,8 @@ def check(
     call.emit([_flat(cell(finding)) for finding in findings], empty="nothing to check")
     bad = [finding for finding in findings if not finding.passed]
     if bad:
-        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(findings)} checks failed; the first, {bad[0].subject}: {bad[0].message}")
+        first = f"{bad[0].subject}: {bad[0].message}"
+        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(findings)} checks failed; the first, {first}")
 
 
 def _flat(value: object) -> Row:

@@ -8,8 +8,8 @@ from lakewarden.catalog.model import Storage
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row
 
-_USER_TEMPLATE = typer.Option(None, help="Path of a user's scope, as {namespace}/{tableName}/{userId}.")
-_SHARED_TEMPLATE = typer.Option(None, help="Path of a SHARED table, as {namespace}/{tableName}.")
+_USER_TEMPLATE = typer.Option("", help="Path of a user's scope; default {namespace}/{tableName}/{userId}.")
+_SHARED_TEMPLATE = typer.Option("", help="Path of a SHARED table; default {namespace}/{tableName}.")
 
 
 def register(app: typer.Typer) -> None:
@@ -25,9 +25,9 @@ def create(
     storage_id: str = typer.Argument(help="The storage's id: letters, digits, _ and -."),
     type: str = typer.Option("filesystem", help="filesystem (also: local), s3, gcs, azure."),
     base: str = typer.Option(help="Base directory or URI, without credentials."),
-    user_template: str | None = _USER_TEMPLATE,
-    shared_template: str | None = _SHARED_TEMPLATE,
-    name: str | None = typer.Option(None, help="A name for people; the id where it is left out."),
+    user_template: str = _USER_TEMPLATE,
+    shared_template: str = _SHARED_TEMPLATE,
+    name: str = typer.Option("", help="A name for people; the id where it is left out."),
     description: str = typer.Option("", help="What it is for."),
 ) -> None:
     """Create a storage, after trying to write, read, list and delete there."""
@@ -48,8 +48,8 @@ def create(
 def alter(
     context: typer.Context,
     storage_id: str = typer.Argument(help="The storage's id."),
-    user_template: str | None = _USER_TEMPLATE,
-    shared_template: str | None = _SHARED_TEMPLATE,
+    user_template: str | None = typer.Option(None, help="A new path of users' scopes."),
+    shared_template: str | None = typer.Option(None, help="A new path of SHARED tables."),
     name: str | None = typer.Option(None, help="A new name."),
     description: str | None = typer.Option(None, help="A new description."),
 ) -> None:

@@ -42,6 +42,10 @@ class Cut:
     sealed: bool = False
     """The table was dropped: nothing is appended any more."""
 
+    def covers(self, position: int) -> bool:
+        """Whether nobody will read a segment that is put at the position from now on."""
+        return self.sealed or position <= self.upto
+
     def took(self, position: int, put_id: str) -> bool | None:
         """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten."""
         index = len(self.taken) - 1 - (self.upto - position)

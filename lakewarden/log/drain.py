@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
@@ -103,7 +103,16 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
     raise Conflict(f"in {attempts} attempts another commit came between; the last time: {failure.message}") from failure
 
 
-def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, attempts: int = 20) -> tuple[R | None, C]:
+@dataclass(frozen=True)
+class StrongRead(Generic[R, C]):
+    """`rows` lie beyond the table's snapshot `cold`. Who writes what follows from them appends after `end`."""
+
+    rows: R | None
+    cold: C
+    end: int
+
+
+def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, attempts: int = 20) -> StrongRead[R, C]:
     """A strong read: what the log has beyond the table, and the snapshot of the table that it goes with.
 
     The log is read first. In the other order a flush and a cleanup in between would hide rows from both.
@@ -119,7 +128,7 @@ def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, att
         except Missing:
             continue
         cold = open_cold()
-        return hot.later(rows, _checked(cold.watermark(), hot)), cold
+        return StrongRead(hot.later(rows, _checked(cold.watermark(), hot)), cold, hot.end)
     raise Conflict(f"the pending rows were settled by flushes {attempts} times while they were read; read again")
 
 

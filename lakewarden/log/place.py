@@ -125,7 +125,7 @@ class Placing:
             found = None
         # Only now: had the position been settled before the read, what was read there came too late, and says nothing.
         self._cut = newest_cut(self._store, self._log_id, self._cut)
-        if self._cut.upto >= position:
+        if self._cut.covers(position):
             return self._verdict(position, segment)
         if found is None:
             return None
@@ -137,7 +137,7 @@ class Placing:
             self._cut = newest_cut(self._store, self._log_id, self._cut)
         except StorageUnavailable as error:
             return self._find_out(position, segment, error)
-        return self._verdict(position, segment) if self._cut.upto >= position else _Fate.MADE
+        return self._verdict(position, segment) if self._cut.covers(position) else _Fate.MADE
 
     def _verdict(self, position: int, segment: Segment) -> _Fate:
         took = None if self._cut.sealed else self._cut.took(position, segment.put_id)

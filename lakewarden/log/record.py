@@ -53,17 +53,34 @@ def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | 
     Raises:
         InvalidArgument: a column is not the table's, or not of its type.
     """
-    wanted = log_schema(schema)
-    if strange := [name for name in rows.column_names if schema.column(name) is None]:
-        raise InvalidArgument(f"no such column in the table: {', '.join(strange)}; it has {', '.join(schema.names)}")
-    given = set(rows.column_names)
-    columns = [rows.column(each.name) if each.name in given else pa.nulls(len(rows), each.type) for each in list(wanted)[:-1]]
-    owner = pa.repeat(pa.scalar(users), len(rows)) if isinstance(users, str) else users
+    wanted = _owned_schema(schema)
+    if strange := set(rows.column_names).difference(schema.names):
+        raise InvalidArgument(f"no such column in the table: {', '.join(sorted(strange))}; it has {', '.join(schema.names)}")
+    given = {name: rows.column(name) for name in rows.column_names}
+    given[OP] = pa.chunked_array([np.full(len(rows), op, np.int8)])
+    given[USER] = _owners(users, len(rows))
     try:
-        table = pa.table([*columns, pa.repeat(pa.scalar(op, pa.int8()), len(rows)), owner], names=[*wanted.names, USER])
-        return LogBatch(schema.version, table.cast(pa.schema([*wanted, pa.field(USER, pa.string())])))
-    except pa.ArrowInvalid as error:
+        columns = [_as_type(given.get(each.name), each.type, len(rows)) for each in wanted]
+    except pa.ArrowException as error:
         raise InvalidArgument(f"the rows are not of the types of schema version {schema.version}: {error}") from error
+    return LogBatch(schema.version, pa.Table.from_arrays(columns, schema=wanted))
+
+
+@lru_cache(maxsize=1024)
+def _owned_schema(schema: TableSchema) -> pa.Schema:
+    return log_schema(schema).append(pa.field(USER, pa.string()))
+
+
+def _owners(users: str | pa.Array[Any] | pa.ChunkedArray[Any], rows: int) -> pa.ChunkedArray[Any]:
+    if isinstance(users, pa.ChunkedArray):
+        return users
+    return pa.chunked_array([pa.repeat(users, rows) if isinstance(users, str) else users])
+
+
+def _as_type(column: pa.ChunkedArray[Any] | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray[Any]:
+    if column is None:
+        return pa.chunked_array([pa.nulls(rows, cast("Any", kind))])
+    return column if column.type == kind else column.cast(kind)
 
 
 def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:

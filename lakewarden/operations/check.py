@@ -64,7 +64,8 @@ def check_scope(task: CheckTask) -> list[Finding]:
         table = ScopeTable.open(task.target.uri)
         if table is None:
             return [Finding(subject, "readable", True)]
-        return [Finding(subject, name, not message, "CORRUPT" if message else "", message) for name, message in _look(task, table)]
+        looked = list(_look(task, table))
+        return [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
     except LakewardenError as error:
         fault = fault_of(error)
         return [Finding(subject, "readable", False, fault.code, fault.message)]
@@ -102,7 +103,8 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
     if watermark is not None and watermark > task.log_end:
-        return f"its watermark {watermark} lies beyond the log's end {task.log_end}: the table was copied, or is another warehouse's"
+        where = f"its watermark {watermark} lies beyond the log's end {task.log_end}"
+        return f"{where}: the table was copied, or is another warehouse's"
     if newest is not None and watermark is not None and newest > watermark:
         return f"it has a row of _seq {newest}, beyond its watermark {watermark}"
     return ""

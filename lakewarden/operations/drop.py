@@ -55,7 +55,8 @@ def drop(warehouse: Warehouse, run: Run, name: TableName) -> list[ScopeReport]:
     reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
     failed = [report for report in reports if report.fault]
     if failed:
-        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {failed[0].scope}: {failed[0].reason}; drop it again")
+        first = f"{failed[0].scope}: {failed[0].reason}"
+        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
     sync({warehouse.base(catalog.storages[table.options.storage_id])})
     warehouse.registry.remove(table.id)
     warehouse.catalog.change(lambda before: drop_table(before, name))

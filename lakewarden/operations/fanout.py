@@ -89,6 +89,7 @@ def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeRe
     """
     try:
         return run()
-    except Exception as error:  # reported as INTERNAL with its place, and the job fails for it
+    except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         fault = fault_of(error)
-        return ScopeReport(target.scope, operation, "failed", target.uri, reason=fault.message, fault=fault, finished_at=system_clock())
+        now = system_clock()
+        return ScopeReport(target.scope, operation, "failed", target.uri, reason=fault.message, fault=fault, finished_at=now)

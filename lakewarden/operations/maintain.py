@@ -11,12 +11,11 @@ from lakewarden.operations.compact import CompactOptions, plan_compact, run_comp
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.tags import tagged_versions
-from lakewarden.operations.zorder import check_columns
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, retention_of, run_vacuum
+from lakewarden.operations.zorder import check_columns
 from lakewarden.report import Operation, ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
 from lakewarden.warehouse import Warehouse, find_table
@@ -91,7 +90,9 @@ def _maintain(task: MaintainTask) -> ScopeReport:
             return compact.report() if task.dry_run else run_compact(compact, job_id=task.job_id, clock=clock, new_id=random_id)
         case OptimizeOptions():
             optimize = plan_optimize(task.target, task.options, clock=clock)
-            return optimize.report() if task.dry_run else run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
+            return (
+                optimize.report() if task.dry_run else run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
+            )
         case VacuumOptions():
             vacuum = plan_vacuum(task.target, task.options, clock=clock)
             return vacuum.report() if task.dry_run else run_vacuum(vacuum, job_id=task.job_id, clock=clock, new_id=random_id)

@@ -48,5 +48,6 @@ def read_strong(target: ScopeTarget, state: ObjectStore, log_id: str, headers: H
     def look() -> LogScope:
         return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
-    hot, cold = read_hot(look, lambda: _ColdRows(target))
-    return cold.rows() if hot is None else merged(cold.rows(), hot, target.schema.primary_key)
+    found = read_hot(look, lambda: _ColdRows(target))
+    cold = found.cold.rows()
+    return cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)

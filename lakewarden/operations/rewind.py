@@ -73,5 +73,5 @@ def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeRepor
     pending = view.pending.get(plan.scope.user or "")
     if pending is None or plan.fault is not None:
         return plan
-    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and go with the rows that the restore takes out"
+    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and then taken out too"
     return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")

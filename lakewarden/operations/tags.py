@@ -35,7 +35,7 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
         AlreadyExists: the scope has a tag of that name.
     """
     if not _NAME.fullmatch(name):
-        raise InvalidArgument(f"tag {name!r}: a tag has 1 to 64 letters, digits, `_`, `.` or `-`, and does not start with `.` or `-`")
+        raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
     table = ScopeTable.open(target.uri, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lakewarden.planning.pending import Due
 from lakewarden.operations.vacuum import SAFE_HOURS
+from lakewarden.planning.pending import Due
 from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName
 from lakewarden.warehouse import Warehouse, live_tables

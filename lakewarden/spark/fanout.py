@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakewarden.clock import random_id
 from lakewarden.errors import StorageUnavailable
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
@@ -39,7 +39,7 @@ class SparkFanOut:
             return []
         context = self.session.sparkContext
         packs = pack(items, max_bytes=self._pack_bytes(items, context), max_items=self.settings.task_scopes)
-        group = f"lakewarden-{uuid.uuid4().hex}"
+        group = f"lakewarden-{random_id()}"
         context.setJobGroup(group, f"{work.__name__} over {len(items)} scopes")
         chunks = [[items[index].work for index in chunk] for chunk in packs]
         with _progress(context, group, len(items) / len(packs), len(items), advance):

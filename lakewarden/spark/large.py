@@ -6,155 +6,198 @@ those of every other flush, and no Hadoop connector is needed for an object stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import Row
 
 from lakewarden.clock import random_id
-from lakewarden.delta.apply import ColdApply, Written
+from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
 from lakewarden.delta.files import DataFile, NewFile, batch_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
-from lakewarden.log.record import OP
+from lakewarden.errors import Unsupported
+from lakewarden.log.drain import drain
+from lakewarden.log.record import DELETE, OP
+from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows, rows_of
-from lakewarden.operations.flush import FlushTask
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.fanout import guarded
+from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
+from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.warehouse import state_store
 
-_DELETE = 1
-
 _NEW_FILE = pa.schema(
-    [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("rows", pa.int64()),
-        ("stats", pa.string()),
-        ("min_seq", pa.int64()),
-        ("max_seq", pa.int64()),
-        ("schema_version", pa.int32()),
-    ]
+    {
+        "path": pa.string(),
+        "size": pa.int64(),
+        "rows": pa.int64(),
+        "stats": pa.string(),
+        "min_seq": pa.int64(),
+        "max_seq": pa.int64(),
+        "schema_version": pa.int32(),
+    }
 )
 """The fields of `NewFile`, as a writing task returns them."""
 
 
+def flush_large(session: SparkSession, task: FlushTask) -> ScopeReport:
+    """Flushes one scope with the whole cluster, by the very drain of a small one."""
+
+    def run() -> ScopeReport:
+        cold = [_LargeCold(session, task)]
+
+        def open_again() -> _LargeCold:
+            cold.append(_LargeCold(session, task))
+            return cold[-1]
+
+        drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
+        return done(task, cold[-1].apply)
+
+    return guarded(task.target, "flush", run)
+
+
 @dataclass(frozen=True)
-class LargeFlush:
-    """Writes the files of a large scope's flush with Spark; `operations.flush` commits them."""
+class _LargeHot:
+    """A `HotScope` whose rows stay in the log: it hands on where they lie."""
 
-    session: SparkSession
+    scope: LogScope
 
-    def write(self, task: FlushTask, cold: ColdApply) -> Written:
-        """Reads the pending rows and the files that may hold their keys, and writes what replaces those files."""
-        key = list(task.target.schema.primary_key)
-        hot = self._newest(self._hot(task, cold.watermark()), key).cache()
+    @property
+    def end(self) -> int:
+        return self.scope.end
+
+    def rows(self) -> PendingRows | None:
+        return self.scope.pending
+
+    def later(self, rows: PendingRows | None, after: int) -> PendingRows | None:
+        kept = tuple(one for one in rows.ranges if one.last_seq > after) if rows else ()
+        return replace(rows, ranges=kept) if rows and kept else None
+
+    def again(self) -> _LargeHot:
+        return _LargeHot(self.scope.again())
+
+
+class _LargeCold:
+    """A `ColdScope` that writes its files with Spark."""
+
+    def __init__(self, session: SparkSession, task: FlushTask) -> None:
+        self._session = session
+        self._task = task
+        self._target = task.target
+        self._key = list(task.target.schema.primary_key)
+        self.apply = open_cold(task)
+
+    def watermark(self) -> int | None:
+        return self.apply.watermark()
+
+    def commit(self, rows: PendingRows | None, end: int) -> None:
+        if rows is not None:
+            self.apply.commit_written(self._written(rows, end), end)
+
+    def _written(self, pending: PendingRows, end: int) -> Written:
+        """Writes what replaces the files that may hold a pending key, and counts what that changes."""
+        hot = self._newest(self._hot(pending, end)).cache()
         try:
-            replaced = self._candidates(cold, hot, key)
-            ids = cold.column_ids()
-            old = self._cold(task.target, replaced, ids)
-            rows = old.join(hot, key, "left_anti").unionByName(hot.filter(F.col(OP) != _DELETE).drop(OP))
-            files = self._written(task, rows, replaced, cold.next_batch())
-            matched = hot.join(old.select(*key), key, "left_semi").groupBy(OP).count().collect()
-            return _counted(hot, matched, files, replaced)
+            replaced = self._candidates(hot)
+            old = self._cold(replaced)
+            rows = old.join(hot, self._key, "left_anti").unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))
+            size = pending.bytes + sum(file.size for file in replaced)
+            files = self._write(rows, max(1, round(size / self._target.target_file_size)))
+            hits = hot.join(old.select(*self._key), self._key, "left_semi").groupBy(OP).count().collect()
+            return _counted(hot, {row[OP]: row["count"] for row in hits}, files, replaced)
         finally:
             hot.unpersist()
 
-    def _hot(self, task: FlushTask, watermark: int | None) -> DataFrame:
+    def _hot(self, pending: PendingRows, end: int) -> DataFrame:
         """The pending rows above the watermark, read from the log by as many tasks as it has chunks."""
-        ranges = [replace(task.pending, ranges=(one,)) for one in task.pending.ranges]
-        schema = rows_schema(task.target.schema).append(pa.field(OP, pa.int8()))
-        floor = -1 if watermark is None else watermark
-        rows = self._map(ranges, _hot_reader(task.state_uri, task.target), schema)
-        return rows.filter((F.col(SEQ) > floor) & (F.col(SEQ) <= task.end))
+        pieces = [replace(pending, ranges=(one,)) for one in pending.ranges]
+        schema = rows_schema(self._target.schema).append(pa.field(OP, pa.int8()))
+        watermark = self.watermark()
+        rows = self._frame(_hot_reader(self._task.state_uri, self._target, pieces), len(pieces), schema)
+        return rows.filter((F.col(SEQ) > (-1 if watermark is None else watermark)) & (F.col(SEQ) <= end))
 
-    def _cold(self, target: ScopeTarget, files: Iterable[DataFile], column_ids: dict[str, int]) -> DataFrame:
-        paths = [file.path for file in files]
-        return self._map(paths, _cold_reader(target, column_ids), rows_schema(target.schema))
+    def _cold(self, files: Sequence[DataFile]) -> DataFrame:
+        table = self.apply.table
+        ids = {} if table is None or not files else table.column_ids(self._target.schemas)
+        read = _cold_reader(self._target, [file.path for file in files], ids)
+        return self._frame(read, len(files), rows_schema(self._target.schema))
 
-    def _newest(self, hot: DataFrame, key: list[str]) -> DataFrame:
+    def _newest(self, hot: DataFrame) -> DataFrame:
         """The newest row of each key."""
-        newest = hot.groupBy(*key).agg(F.max_by(F.struct(*hot.columns), F.col(SEQ)).alias("newest"))
+        newest = hot.groupBy(*self._key).agg(F.max_by(F.struct(*hot.columns), F.col(SEQ)).alias("newest"))
         return newest.select("newest.*")
 
-    def _candidates(self, cold: ColdApply, hot: DataFrame, key: list[str]) -> tuple[DataFile, ...]:
-        """The files whose key ranges meet that of the pending rows."""
-        if cold.table is None:
+    def _candidates(self, hot: DataFrame) -> tuple[DataFile, ...]:
+        """The files whose key ranges meet that of the pending rows; all of them where their columns are older."""
+        table = self.apply.table
+        if table is None or not table.files():
             return ()
-        ends = hot.agg(*(F.min(name).alias(f"min_{name}") for name in key), *(F.max(name).alias(f"max_{name}") for name in key))
-        found = ends.toArrow()
-        bounds = {name: pa.chunked_array([*found[f"min_{name}"].chunks, *found[f"max_{name}"].chunks]) for name in key}
-        return may_hold(cold.table, pa.table(bounds), key) if cold.evolved() is False else cold.table.files()
+        if not table.plain:
+            raise Unsupported(f"{table.uri} has deletion vectors or partitions of another writer; rewrite it without them first")
+        if table.schema_version(self._target.schemas) is not self._target.schema:
+            return table.files()
+        lows = hot.agg(*(F.min(name).alias(name) for name in self._key))
+        highs = hot.agg(*(F.max(name).alias(name) for name in self._key))
+        types = pa.schema([rows_schema(self._target.schema).field(name) for name in self._key])
+        return may_hold(table, lows.union(highs).toArrow().cast(types), self._key)
 
-    def _written(self, task: FlushTask, rows: DataFrame, replaced: tuple[DataFile, ...], number: int) -> list[NewFile]:
-        size = task.pending.bytes + sum(file.size for file in replaced)
-        parts = max(1, round(size / task.target.target_file_size))
-        laid = rows.repartitionByRange(parts, *task.target.schema.primary_key)
-        made = laid.mapInArrow(_writer(task.target, number), from_arrow_schema(_NEW_FILE)).collect()
-        return [_new_file(row) for row in made]
+    def _write(self, rows: DataFrame, parts: int) -> list[NewFile]:
+        writer = _writer(self._target, self.apply.next_batch())
+        laid = rows.repartitionByRange(parts, *self._key) if parts > 1 else rows.coalesce(1)
+        made = laid.mapInArrow(writer, from_arrow_schema(_NEW_FILE)).collect()
+        return [NewFile(*(row[name] for name in _NEW_FILE.names)) for row in made]
 
-    def _map(self, pieces: list[PendingRows] | list[str], read: Callable[..., pa.Table], schema: pa.Schema) -> DataFrame:
-        """A DataFrame whose partitions are what `read` makes of each piece."""
+    def _frame(self, read: Callable[[int], pa.Table], pieces: int, schema: pa.Schema) -> DataFrame:
+        """A DataFrame whose partitions are what `read` makes of each piece's number."""
         if not pieces:
-            return self.session.createDataFrame([], from_arrow_schema(schema))
-        numbers = self.session.range(0, len(pieces), 1, len(pieces))
+            return self._session.createDataFrame([], from_arrow_schema(schema))
 
-        def pull(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def pull(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for batch in batches:
-                for index in batch.column(0).to_pylist():
-                    yield from read(pieces[index]).cast(schema).to_batches()
+                for row in batch.to_pylist():
+                    yield from read(row["id"]).cast(schema).to_batches()
 
-        return numbers.mapInArrow(pull, from_arrow_schema(schema))
-
-
-def _hot_reader(state_uri: str, target: ScopeTarget) -> Callable[[PendingRows], pa.Table]:
-    def read(piece: PendingRows) -> pa.Table:
-        rows = rows_of(state_store(state_uri), piece, target.schemas)
-        return rows.select([*rows_schema(target.schema).names, OP])
-
-    return read
+        return self._session.range(0, pieces, 1, pieces).mapInArrow(pull, from_arrow_schema(schema))
 
 
-def _cold_reader(target: ScopeTarget, column_ids: dict[str, int]) -> Callable[[str], pa.Table]:
-    def read(path: str) -> pa.Table:
-        return open_file(place_of(target.uri), path).read(file_schema(target.schema), column_ids)
+def _hot_reader(state_uri: str, target: ScopeTarget, pieces: Sequence[PendingRows]) -> Callable[[int], pa.Table]:
+    names = [*rows_schema(target.schema).names, OP]
+
+    def read(number: int) -> pa.Table:
+        return rows_of(state_store(state_uri), pieces[number], target.schemas).select(names)
 
     return read
 
 
-def _writer(target: ScopeTarget, number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
+    def read(number: int) -> pa.Table:
+        return open_file(place_of(target.uri), paths[number]).read(file_schema(target.schema), column_ids)
+
+    return read
+
+
+def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Writes a partition's rows as one data file and tells what it wrote."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]
-        if not rows:
-            return
-        whole = pa.Table.from_batches(rows).cast(rows_schema(target.schema))
-        made = write_file(target, whole, batch_name(number, random_id))
-        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in astuple(made)], schema=_NEW_FILE)
+        if rows:
+            whole = pa.Table.from_batches(rows).cast(rows_schema(target.schema))
+            made = write_file(target, whole, batch_name(number, random_id))
+            yield pa.RecordBatch.from_pylist([asdict(made)], schema=_NEW_FILE)
 
     return write
 
 
-def _new_file(row: Row) -> NewFile:
-    return NewFile(row.path, row.size, row.rows, row.stats, row.min_seq, row.max_seq, row.schema_version)
-
-
-def _counted(hot: DataFrame, matched: list[Row], files: list[NewFile], replaced: tuple[DataFile, ...]) -> Written:
-    hits = {row[OP]: row["count"] for row in matched}
-    counts = hot.agg(F.count(F.when(F.col(OP) != _DELETE, 1)).alias("upserts"), F.min(SEQ).alias("low"), F.max(SEQ).alias("high"))
-    total = counts.collect()[0]
-    updated = hits.get(0, 0)
-    return Written(
-        files=tuple(files),
-        replaced=replaced,
-        inserted=total.upserts - updated,
-        updated=updated,
-        deleted=hits.get(_DELETE, 0),
-        rows=sum(file.rows for file in files),
-        first_seq=total.low,
-        last_seq=total.high,
-    )
+def _counted(hot: DataFrame, hits: dict[int, int], files: Sequence[NewFile], replaced: tuple[DataFile, ...]) -> Written:
+    upserts = F.count(F.when(F.col(OP) != DELETE, 1)).alias("upserts")
+    total: Row = hot.agg(upserts, F.min(SEQ).alias("low"), F.max(SEQ).alias("high")).collect()[0]
+    deleted = hits.get(DELETE, 0)
+    updated = sum(hits.values()) - deleted
+    rows = sum(file.rows for file in files)
+    return Written(tuple(files), replaced, total.upserts - updated, updated, deleted, rows, total.low, total.high)

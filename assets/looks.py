@@ -1,0 +1,101 @@
+"""What the checks look at: some scopes' tables, read by deltalake's own reader and by Spark, judged by expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
+from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.schema import LiveColumn, delta_schema, live_columns
+from lakewarden.delta.table import ScopeTable
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope
+from resources.spark import SparkResource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_USER = "_user"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One scope under the checks."""
+
+    target: ScopeTarget
+    table: ScopeTable
+
+    @property
+    def user(self) -> str:
+        return self.target.scope.user or ""
+
+
+def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> list[Look]:
+    """Those of the scopes that have a table, at its newest version."""
+    catalog = lake.warehouse.catalog.read()
+    targets = [lake.warehouse.target(catalog, scope) for scope in scopes]
+    return [Look(target, table) for target in targets if (table := ScopeTable.open(target.uri))]
+
+
+def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> list[Verdict]:
+    """No two rows of a scope have one key: a single batch for all scopes, with the user as part of the key.
+
+    Above `spark_above` bytes Spark reads them; below, this process does, without any code of ours in between.
+    """
+    if not looks:
+        return []
+    keys = list(looks[0].target.schema.primary_key)
+    expected = unique_together([_USER, *keys])
+    if sum(file.size for look in looks for file in look.table.files()) > spark_above:
+        return validate_spark(_spark_rows(looks, keys, spark), expected)
+    return validate_pandas(pa.concat_tables([_rows(look, keys) for look in looks]), expected)
+
+
+def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
+    rows = look.table.scan().select(columns)
+    return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
+
+
+def _spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource) -> DataFrame:
+    from pyspark.sql import DataFrame  # only large scopes need Spark
+    from pyspark.sql.functions import lit
+
+    read = spark.spark_session.read.format("delta")
+    frames = [read.load(_for_spark(look.target.uri)).select(*columns).withColumn(_USER, lit(look.user)) for look in looks]
+    rows: DataFrame = reduce(DataFrame.unionByName, frames)
+    return rows
+
+
+def _for_spark(uri: str) -> str:
+    """With Hadoop's name of the scheme."""
+    return uri.replace("s3://", "s3a://", 1)
+
+
+def judge_columns(looks: Sequence[Look]) -> list[Verdict]:
+    """Every column is what was declared, in order, type and nullability: one row a column, declared beside found."""
+    rows = [row for look in looks for row in _columns(look)]
+    return validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")) if rows else []
+
+
+def _columns(look: Look) -> list[dict[str, str]]:
+    """A table that was last flushed under an earlier schema version is as declared, too."""
+    found = [_text(column) for column in look.table.columns]
+    schemas = [_declared(schema) for schema in look.target.schemas]
+    declared = found if found in schemas else schemas[-1]
+    pairs = zip_longest(declared, found, fillvalue="(none)")
+    return [{"user": look.user, "declared": want, "found": have} for want, have in pairs]
+
+
+def _declared(schema: TableSchema) -> list[str]:
+    return [_text(column) for column in live_columns(delta_schema(schema).to_json())]
+
+
+def _text(column: LiveColumn) -> str:
+    return f"{column.name} {column.type}" + ("" if column.nullable else " not null")

@@ -1,0 +1,202 @@
+"""What the processes of a warehouse do to one log: production code, with the world's store and tables below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.drain import StrongRead, drain, read_hot
+from lakewarden.log.gather import Gathering, PartlyAppended, Receipt, parcels_of
+from lakewarden.log.place import Placing
+from lakewarden.log.position import position_of
+from lakewarden.log.seal import remove_log
+from lakewarden.log.settle import settle
+from lakewarden.log.view import LogView, read_view
+from lakewarden.settings import LogSettings
+from tests.log.simulation.journal import Journal, Written
+from tests.log.simulation.light import SimScope, chunk_of
+from tests.log.simulation.stores import Row, SimObjects, Snapshot, Table, open_table
+from tests.log.simulation.world import Broken, World
+
+LOG = "L"
+COUNTER = "n"
+"""Key that is read before it is written; writers that do not read leave it alone."""
+
+
+@dataclass
+class Warehouse:
+    """One log, the tables of its scopes, and what is known of them."""
+
+    world: World
+    settings: LogSettings
+    users: tuple[str, ...]
+    objects: dict[str, bytes] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    journal: Journal = field(default_factory=Journal)
+    sealing: bool = False
+    sealed_at: int | None = None
+    _rows: int = 0
+
+    def __post_init__(self) -> None:
+        self.tables = {user: Table() for user in self.users}
+
+    @property
+    def store(self) -> SimObjects:
+        return SimObjects(self.world, self.objects)
+
+    def open(self, user: str) -> Snapshot:
+        return open_table(self.world, self.tables[user], partial(self.journal.saw, user))
+
+    def row(self, key: str, value: int | None) -> Row:
+        self._rows += 1
+        return Row(self._rows, key, value)
+
+    def strong_read(self, user: str, cache: HeaderCache) -> tuple[StrongRead[list[Row], Snapshot], dict[str, Row]]:
+        began = self.world.now
+        read = read_hot(lambda: self.look(user, cache), lambda: self.open(user))
+        return read, self.journal.strong_read(user, began, read, dropped=self.sealing)
+
+    def look(self, user: str, cache: HeaderCache) -> SimScope:
+        return SimScope.of(self.store, read_view(self.store, LOG, cache), user)
+
+
+class Writer:
+    """A process that appends. Its clock may be wrong by an hour."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+        self.journal = house.journal
+        self.world = house.world
+        self.cache = HeaderCache()
+        skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
+        placing = Placing(house.store, LOG, pause=lambda seconds: None)
+        self.gathering = Gathering(placing, house.settings, lambda: datetime(2026, 1, 1, tzinfo=UTC) + skew, house.world.new_id)
+
+    def write(self, times: int) -> None:
+        for _ in range(times):
+            rng = self.world.rng
+            users = rng.sample(self.house.users, min(len(self.house.users), rng.choice((1, 1, 2))))
+            rows = {user: [self._row() for _ in range(rng.choice((1, 1, 2)))] for user in users}
+            self._append(rows, None)
+
+    def count(self, times: int) -> None:
+        """Raises a counter by reading it and writing what follows: none of the acknowledged ones may be lost."""
+        user = self.house.users[0]
+        for _ in range(times):
+            try:
+                read, decided = self.house.strong_read(user, self.cache)
+            except (StorageUnavailable, Conflict, Corrupt) as error:
+                _expect(self.house, error)
+                continue
+            before = decided[COUNTER].value if COUNTER in decided else 0
+            self._append({user: [self.house.row(COUNTER, (before or 0) + 1)]}, position_of(read.end))
+
+    def _row(self) -> Row:
+        rng = self.world.rng
+        return self.house.row(rng.choice("abc"), rng.choice((1, 2, None)))
+
+    def _append(self, rows: dict[str, list[Row]], after: int | None) -> None:
+        began = self.world.now
+        calls = [self.journal.begin(user, mine, began) for user, mine in rows.items()]
+        parcels = parcels_of(1, [chunk_of(user, mine) for user, mine in rows.items()], self.house.settings)
+        self.world.say(f"appends {[(call.user, [row.id for row in call.rows]) for call in calls]} after {after}")
+        try:
+            receipt = self.gathering.append(parcels, after)
+        except LakewardenError as error:
+            self._failed(error, calls, after)
+            return
+        if self.house.sealed_at is not None and self.house.sealed_at < began:
+            raise Broken("sealed: rows were acknowledged in the log of a dropped table")
+        self._acknowledged(calls, receipt, alone=len(parcels) == 1)
+
+    def _acknowledged(self, calls: list[Written], receipt: Receipt, *, alone: bool) -> None:
+        self.world.say(f"acknowledged at {position_of(receipt.last_seq)}: {[row.id for call in calls for row in call.rows]}")
+        self.journal.acknowledge(calls, receipt, self.world.now, alone=alone)
+
+    def _failed(self, error: LakewardenError, calls: list[Written], after: int | None) -> None:
+        self.world.say(f"failed: {error.message}")
+        if isinstance(error, PartlyAppended):
+            return  # each user's rows are in a segment of their own or not: open is all that is claimed here
+        if isinstance(error, NotFound | Conflict):
+            if isinstance(error, Conflict) and after is None:
+                raise Broken("an append that nothing stands against is refused")
+            self.journal.refuse(calls)
+        elif self.world.odds.fail == 0:
+            raise Broken(f"an append fails although nothing fails: {error.message}")
+
+
+class Flusher:
+    """A process that flushes the scopes that are due, and settles them; or is killed anywhere."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+        self.cache = HeaderCache()
+
+    def flush(self, times: int, share: float = 1.0) -> None:
+        for _ in range(times):
+            try:
+                view = read_view(self.house.store, LOG, self.cache)
+                due = [user for user in sorted(view.pending) if self.house.world.rng.random() < share]
+                self.flush_users(view, due)
+            except (Conflict, StorageUnavailable) as error:
+                _expect(self.house, error)
+
+    def flush_users(self, view: LogView, due: Iterable[str]) -> None:
+        settled: dict[str, int] = {}
+        self.house.world.say(f"flushes {due} up to {view.last_position} on cut {view.cut.version}")
+        for user in due:
+            try:
+                hot = SimScope.of(self.house.store, view, user)
+                settled[user] = drain(hot, partial(self.house.open, user), attempts=4).settled
+            except (Conflict, StorageUnavailable, Corrupt) as error:
+                _expect(self.house, error, broken=self.house.tables[user].broken)
+        self.settle(view, settled)
+
+    def settle(self, view: LogView, settled: dict[str, int]) -> None:
+        self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
+        house = self.house
+        settle(house.store, view, settled, settings=house.settings, new_id=house.world.new_id, cache=self.cache)
+
+
+class Reader:
+    """A process that reads strongly, again and again."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+        self.cache = HeaderCache()
+
+    def read(self, times: int) -> None:
+        for _ in range(times):
+            user = self.house.world.rng.choice(self.house.users)
+            self.house.world.say(f"reads {user}")
+            try:
+                self.house.strong_read(user, self.cache)
+            except (Conflict, StorageUnavailable, Corrupt) as error:
+                _expect(self.house, error, broken=self.house.tables[user].broken)
+
+
+def drop(house: Warehouse) -> None:
+    """Drops the table: its rows go, and none comes after that."""
+    house.sealing = True
+    try:
+        remove_log(house.store, LOG)
+    except (Conflict, StorageUnavailable) as error:
+        _expect(house, error)
+        return
+    house.sealed_at = house.world.now
+
+
+def _expect(house: Warehouse, error: LakewardenError, *, broken: bool = False) -> None:
+    """A failure is in order only where something failed."""
+    house.world.say(f"failed: {error.message}")
+    if isinstance(error, Corrupt) and not broken:
+        raise Broken(f"a sound table is called corrupt: {error.message}")
+    if isinstance(error, StorageUnavailable) and house.world.odds.fail == 0:
+        raise Broken(f"it fails although nothing fails: {error.message}")
+
+
+Body = Callable[[], None]

@@ -1,0 +1,45 @@
+"""Rows in their cheapest form. Chunks are opaque to the protocol, so the simulation need not pay for Arrow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.segment import Chunk, RowRange, read_chunk
+from lakewarden.log.view import LogView, PendingRows, read_view
+from tests.log.simulation.stores import Row, SimObjects
+
+
+def chunk_of(user: str, rows: list[Row]) -> Chunk:
+    return Chunk(user, len(rows), json.dumps([[row.id, row.key, row.value] for row in rows]).encode())
+
+
+def _rows(data: bytes, where: RowRange) -> list[Row]:
+    return [Row(*fields, seq=where.first_seq + index) for index, fields in enumerate(json.loads(data))]
+
+
+@dataclass(frozen=True)
+class SimScope:
+    """A `HotScope`, as `lakewarden.log.scope.LogScope` is one in Arrow."""
+
+    store: SimObjects
+    log_id: str
+    user: str
+    end: int
+    pending: PendingRows | None
+
+    @classmethod
+    def of(cls, store: SimObjects, view: LogView, user: str) -> SimScope:
+        return cls(store, view.log_id, user, view.end, view.pending.get(user))
+
+    def rows(self) -> list[Row]:
+        ranges = self.pending.ranges if self.pending else ()
+        return [row for each in ranges for row in _rows(bytes(read_chunk(self.store, each)), each)]
+
+    def later(self, rows: list[Row], after: int) -> list[Row] | None:
+        return [row for row in rows if row.seq > after] or None
+
+    def again(self) -> SimScope:
+        view = read_view(self.store, self.log_id, HeaderCache())
+        return replace(self, end=view.end, pending=view.pending.get(self.user))

@@ -1,0 +1,133 @@
+"""A schedule: its actors and odds follow from the seed; then peace, and what must be true of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.names import listings
+from lakewarden.log.view import read_view
+from lakewarden.settings import LogSettings
+from tests.log.simulation.actors import COUNTER, LOG, Flusher, Reader, Warehouse, Writer, drop
+from tests.log.simulation.world import Broken, Killed, Odds, World
+
+_ODDS = (
+    Odds(),
+    Odds(pause=0.05),
+    Odds(pause=0.1),
+    Odds(pause=0.03, kill=0.01),
+    Odds(pause=0.05, fail=0.03),
+    Odds(pause=0.03, fail=0.05, kill=0.005),
+)
+_SETTINGS = tuple(LogSettings(carry_below=share, segment_max_rows=rows) for share in (0.0, 0.5, 1.0) for rows in (2, 1000))
+_POISONED = "p"
+
+MakeFlusher = Callable[[Warehouse], Flusher]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who plays; a test that plants a fault replaces one of them."""
+
+    flusher: MakeFlusher = Flusher
+
+
+def run_schedule(seed: int, roles: Roles = Roles(), trace: list[str] | None = None) -> None:
+    """Raises `Broken` if a promise is not kept."""
+    rng = random.Random(seed)
+    world = World(rng, rng.choice(_ODDS), trace)
+    users = ("u", "v", _POISONED)[: rng.choice((1, 2, 2, 3))]
+    house = Warehouse(world, rng.choice(_SETTINGS), users)
+    if _POISONED in users:
+        house.tables[_POISONED].broken = True
+    _cast(house, roles)
+    world.run()
+    _peace(house)
+
+
+def _cast(house: Warehouse, roles: Roles) -> None:
+    rng, spawn = house.world.rng, house.world.spawn
+    for n in range(rng.choice((1, 2, 2, 3))):
+        spawn(f"writer {n}", _alive(partial(Writer(house).write, rng.choice((1, 2, 4)))))
+    for n in range(rng.choice((0, 0, 0, 1, 2))):
+        spawn(f"counter {n}", _alive(partial(Writer(house).count, rng.choice((1, 2)))))
+    for n in range(rng.choice((1, 2, 2, 3))):
+        spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
+    for n in range(rng.choice((0, 1, 1))):
+        spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
+    if rng.random() < 0.03:
+        spawn("dropper", _alive(partial(drop, house)))
+
+
+def _alive(body: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            body()
+        except Killed:
+            return
+
+    return run
+
+
+def _peace(house: Warehouse) -> None:
+    """Nothing fails any more; half of what is still on its way arrives now, the rest after the last flush."""
+    world = house.world
+    sealed = read_view(house.store, LOG, HeaderCache()).cut.sealed
+    late = len(world.late) // 2
+    for land in [world.late.pop(0) for _ in range(late)]:
+        land()
+    if sealed:
+        return
+    _check_flushed(house, poisoned=_POISONED in house.users)
+    while world.late:
+        world.late.pop(0)()
+    house.tables.get(_POISONED, house.tables["u"]).broken = False
+    _check_flushed(house, poisoned=False)
+    for user in house.users:
+        house.journal.finally_applied(user, house.tables[user].applied)
+    house.journal.finally_ordered()
+    _check_counter(house)
+
+
+def _check_flushed(house: Warehouse, *, poisoned: bool) -> None:
+    sound = [user for user in house.users if not (poisoned and user == _POISONED)]
+    for user in sound:
+        house.strong_read(user, HeaderCache())
+    flusher = Flusher(house)
+    flusher.flush(1)
+    for user in sound:
+        house.strong_read(user, HeaderCache())
+    view = read_view(house.store, LOG, HeaderCache())
+    left = set(view.pending) - ({_POISONED} if poisoned else set())
+    if left:
+        raise Broken(f"apart: a full flush leaves rows of {sorted(left)}")
+    if not poisoned:
+        _check_empty(house)
+    elif house.settings.carry_below == 1.0 and any(r.user != _POISONED for h in (*view.carry, *view.run) for r in h.ranges):
+        raise Broken("apart: a poisoned scope keeps rows of others in the log")
+
+
+def _check_empty(house: Warehouse) -> None:
+    """After a full flush the log is one cut; carry made for a cut that was never created may wait for the next one."""
+    listing = listings(house.objects).get(LOG)
+    if listing is None:
+        return
+    newest = listing.newest_cut
+    left = [key for key, version in listing.carry.items() if version <= newest]
+    if listing.segments or len(listing.cuts) > 1 or left:
+        raise Broken(f"no litter: a full flush leaves {sorted(house.objects)}")
+
+
+def _check_counter(house: Warehouse) -> None:
+    calls = [call for call in house.journal.calls if call.rows[0].key == COUNTER]
+    values = [call.rows[0].value for call in calls if call.outcome == "acknowledged"]
+    if len(set(values)) < len(values):
+        raise Broken(f"what reads before it writes: of the counts {values} one was lost")
+    winner = house.tables["u"].winners.get(COUNTER)
+    made = sum(call.outcome != "refused" for call in calls)
+    final = (winner.value or 0) if winner else 0
+    if not len(values) <= final <= made:
+        raise Broken(f"what reads before it writes: the counter is {final} after {len(values)} to {made} counts")
