@@ -96,7 +96,7 @@ class TableClient:
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
 
-    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.StringArray]:
+    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[pa.Scalar[pa.StringType]]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
         given = to_arrow(rows, self.table.schema)
         if self.table.type == "SHARED":
@@ -127,9 +127,9 @@ class TableClient:
 
     def _check_absent(self, batch: LogBatch) -> None:
         key = self.table.schema.primary_key
-        for user in batch.rows[USER].unique().to_pylist():
-            mine = batch.rows.filter(pc.equal(batch.rows[USER], pa.scalar(user)))
-            live = self.read(user=user or None)
+        for user in batch.rows[USER].unique():
+            mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
+            live = self.read(user=user.as_py() or None)
             taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
             if taken.num_rows:
                 first = {name: taken[name][0].as_py() for name in key}
@@ -138,7 +138,7 @@ class TableClient:
                 )
 
 
-def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.StringArray]:
+def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[pa.Scalar[pa.StringType]]]:
     if column not in rows.column_names:
         raise InvalidArgument(
             f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}"

@@ -83,6 +83,7 @@ class Warehouse:
         scope = Scope(table.name, user)
         storage = catalog.storages[table.options.storage_id]
         maintenance = self.settings.maintenance
+        hours = table.options.retention_hours
         return ScopeTarget(
             scope=scope,
             uri=join(self.base(storage), _path(storage, table, scope)),
@@ -90,9 +91,7 @@ class Warehouse:
             app_id=f"lakewarden/{self.id}/{table.log_id}",
             compression=table.options.compression,
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
-            retention_hours=maintenance.retention_hours
-            if table.options.retention_hours is None
-            else table.options.retention_hours,
+            retention_hours=maintenance.retention_hours if hours is None else hours,
         )
 
     def base(self, storage: Storage) -> str:

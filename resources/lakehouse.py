@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
+from dagster._config.pythonic_config import ConfigurableResourceFactory  # public by its documentation, not by its place
 from pydantic import Field
 
 from lakewarden.clock import random_id, system_clock
@@ -21,7 +22,7 @@ VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"
 
 
-class LakehouseResource(dg.ConfigurableResourceFactory[Lakehouse]):
+class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
     """Opens the warehouse for a run or a tick, and closes it at the end.
 
     Ask for it as `lake: dg.ResourceParam[Lakehouse]`: user code gets the library's own object, nothing of Dagster.
@@ -30,9 +31,12 @@ class LakehouseResource(dg.ConfigurableResourceFactory[Lakehouse]):
     warehouse: str = Field(description="URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it.")
     spark: SparkResource
 
+    def create_resource(self, context: dg.InitResourceContext) -> Lakehouse:
+        return Lakehouse.open(self.warehouse, spark=lambda: self.spark.spark_session)
+
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Lakehouse]:
-        with Lakehouse.open(self.warehouse, spark=lambda: self.spark.spark_session) as lake:
+        with self.create_resource(context) as lake:
             yield lake
 
 

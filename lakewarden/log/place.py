@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from lakewarden.errors import Conflict, NotFound, StorageUnavailable
+from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cut import Cut, newest_cut
+from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.segment import read_put_id
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -61,10 +62,13 @@ class Placing:
         Raises:
             Conflict: `after` was given and is not the last position any more.
             NotFound: the partition is sealed: its table was dropped.
-            StorageUnavailable: the store failed; the message says whether the rows may have been taken.
+            StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
+        self._not_sealed(self._cut)
         for attempt in range(_LOST_RACES):
             position = after + 1 if after is not None else self._free_position(attempt)
+            if position > LAST_POSITION:  # a seal's end was read through
+                raise self._sealed()
             if self._append_at(position, segment):
                 self._next = position + 1
                 return position
@@ -137,6 +141,8 @@ class Placing:
             self._cut = newest_cut(self._store, self._log_id, self._cut)
         except StorageUnavailable as error:
             return self._find_out(position, segment, error)
+        except StorageRefused as error:
+            raise self._unknown(position, error.message) from error
         return self._verdict(position, segment) if self._cut.covers(position) else _Fate.MADE
 
     def _verdict(self, position: int, segment: Segment) -> _Fate:
@@ -157,8 +163,11 @@ class Placing:
 
     def _not_sealed(self, cut: Cut) -> Cut:
         if cut.sealed:
-            raise NotFound(f"log {self._log_id} is sealed: its table was dropped; nothing was written")
+            raise self._sealed()
         return cut
+
+    def _sealed(self) -> NotFound:
+        return NotFound(f"log {self._log_id} is sealed: its table was dropped, and what is written to it with it")
 
     def _unknown(self, position: int, why: str) -> StorageUnavailable:
         return StorageUnavailable(

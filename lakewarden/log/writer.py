@@ -42,7 +42,7 @@ class LogWriter:
             Conflict: another write came after `after`; nothing was written.
             PartlyAppended: of several segments, the first ones were appended.
             NotFound: the table was dropped.
-            StorageUnavailable: the store failed; the message says whether the rows may have been taken.
+            StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
         if not parcels:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
@@ -61,7 +62,7 @@ def flush_scopes(
     if not tasks:
         return []
     _register(warehouse, catalog, tasks)
-    small = run(flush_scope, [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
+    small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
     reach("after-commits")
@@ -72,9 +73,9 @@ def flush_scopes(
     return reports
 
 
-def flush_scope(task: FlushTask) -> ScopeReport:
+def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
     """Flushes one scope here and now; one that is too large is `deferred`."""
-    return guarded(task.target, "flush", lambda: _flush(task, no_faults))
+    return guarded(task.target, "flush", lambda: _flush(task, reach))
 
 
 def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:

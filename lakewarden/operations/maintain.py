@@ -11,6 +11,7 @@ from lakewarden.operations.compact import CompactOptions, plan_compact, run_comp
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.tags import tagged_versions
@@ -84,21 +85,25 @@ def _maintain(task: MaintainTask) -> ScopeReport:
     def clock() -> datetime:
         return task.now
 
+    target = task.target
     match task.options:
         case CompactOptions():
-            compact = plan_compact(task.target, task.options, clock=clock)
-            return compact.report() if task.dry_run else run_compact(compact, job_id=task.job_id, clock=clock, new_id=random_id)
+            compact = plan_compact(target, task.options, clock=clock)
+            return _planned(task, compact) or run_compact(compact, job_id=task.job_id, clock=clock, new_id=random_id)
         case OptimizeOptions():
-            optimize = plan_optimize(task.target, task.options, clock=clock)
-            return (
-                optimize.report() if task.dry_run else run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
-            )
+            optimize = plan_optimize(target, task.options, clock=clock)
+            return _planned(task, optimize) or run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
         case VacuumOptions():
-            vacuum = plan_vacuum(task.target, task.options, clock=clock)
-            return vacuum.report() if task.dry_run else run_vacuum(vacuum, job_id=task.job_id, clock=clock, new_id=random_id)
+            vacuum = plan_vacuum(target, task.options, clock=clock)
+            return _planned(task, vacuum) or run_vacuum(vacuum, job_id=task.job_id, clock=clock, new_id=random_id)
         case RestoreOptions():
-            restore = plan_restore(task.target, task.options, clock=clock)
-            return restore.report() if task.dry_run else run_restore(restore, job_id=task.job_id, clock=clock, new_id=random_id)
+            restore = plan_restore(target, task.options, clock=clock)
+            return _planned(task, restore) or run_restore(restore, job_id=task.job_id, clock=clock, new_id=random_id)
+
+
+def _planned(task: MaintainTask, plan: ScopePlan) -> ScopeReport | None:
+    """What a dry run answers; None where the plan is to be run."""
+    return plan.report() if task.dry_run else None
 
 
 def _check(target: ScopeTarget, options: Options) -> None:

@@ -40,7 +40,7 @@ class SparkFanOut:
         context = self.session.sparkContext
         packs = pack(items, max_bytes=self._pack_bytes(items, context), max_items=self.settings.task_scopes)
         group = f"lakewarden-{random_id()}"
-        context.setJobGroup(group, f"{work.__name__} over {len(items)} scopes")
+        context.setJobGroup(group, f"lakewarden: {len(items)} scopes")
         chunks = [[items[index].work for index in chunk] for chunk in packs]
         with _progress(context, group, len(items) / len(packs), len(items), advance):
             try:

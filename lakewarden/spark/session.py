@@ -15,7 +15,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import lakewarden
 from lakewarden.errors import StorageUnavailable
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.java import require_java
@@ -94,7 +93,7 @@ def _quiet_jvm() -> Iterator[Path]:
 
 def _package_archive() -> Path:
     """This very package as a zip, so that executors run the driver's code without being prepared for it."""
-    root = Path(lakewarden.__file__).parent
+    root = Path(__file__).parents[1]
     archive = Path(tempfile.mkdtemp(prefix="lakewarden-")) / "lakewarden.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for source in sorted(root.rglob("*.py")):

@@ -121,8 +121,11 @@ class Writer:
         self.world.say(f"failed: {error.message}")
         if isinstance(error, PartlyAppended):
             return  # each user's rows are in a segment of their own or not: open is all that is claimed here
-        if isinstance(error, NotFound | Conflict):
-            if isinstance(error, Conflict) and after is None:
+        if isinstance(error, NotFound):
+            if not self.house.sealing:
+                raise Broken("an append to a table that is there is told that it was dropped")
+        elif isinstance(error, Conflict):
+            if after is None:
                 raise Broken("an append that nothing stands against is refused")
             self.journal.refuse(calls)
         elif self.world.odds.fail == 0:
