@@ -43,9 +43,7 @@ class CheckConfig(dg.Config):
 
     users: list[str] = Field([], description="Exactly these users' scopes; none means those touched last.")
     scopes: int = Field(50, description="Scopes of a table that are looked at, the one touched last first.")
-    spark_above: int = Field(
-        256 << 20, description="Bytes of these scopes above which Spark reads them, not this process."
-    )
+    spark_above: int = Field(256 << 20, description="Bytes of these scopes above which Spark reads them, not this process.")
 
 
 def build_table_checks(catalog: Catalog) -> list[dg.AssetChecksDefinition]:

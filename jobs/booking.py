@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -17,10 +18,12 @@ from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 
-HISTORY_SCOPES = 200
-"""Scopes of a run whose events carry the history of their last commits. A history costs some milliseconds to read and
-some kilobytes in every event, for ever: in a wave over thousands of scopes nobody looks at it, and `record_job` or the next
-small run brings it back."""
+HISTORY_SCOPES = 2_000
+"""Scopes of a run up to which every event carries the history of its last commits: two milliseconds a scope to read it, one
+to store it, and four kilobytes in Dagster's database for ever. The flush sensor's runs stay below (SCOPES_PER_RUN). Larger
+runs, by hand or by the clock, leave it out; the scope's next event, or `record_job`, brings it back."""
+
+_THREADS = 8
 
 _SKIPS_SHOWN = 100
 
@@ -47,7 +50,7 @@ def book(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> None
     """
     told = [report for report in reports if report.outcome in ("done", "planned")]
     register_users(context.instance, [report.scope for report in told])
-    book_events(context, _with_histories(told))
+    book_events(context, with_histories(told))
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 
@@ -70,10 +73,16 @@ def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
     )
 
 
-def _with_histories(reports: Sequence[ScopeReport]) -> Iterable[Booked]:
+def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
+    """The reports with the last commits of their scopes, where the run is not too large for that."""
     if len(reports) > HISTORY_SCOPES:
         return [Booked(report) for report in reports]
-    return [Booked(one, history(one.uri, limit=HISTORY_ENTRIES) if one.version is not None else ()) for one in reports]
+    with ThreadPoolExecutor(_THREADS) as pool:  # reading a log is waiting for the store
+        return list(pool.map(_with_history, reports))
+
+
+def _with_history(report: ScopeReport) -> Booked:
+    return Booked(report, [] if report.version is None else history(report.uri, limit=HISTORY_ENTRIES))
 
 
 def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:

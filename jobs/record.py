@@ -5,6 +5,8 @@ books the scopes that Dagster has no event of, as their newest commit left them,
 """
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import cast
 
 import dagster as dg
@@ -16,13 +18,15 @@ from jobs.booking import Booked, book_events, register_users
 from jobs.failures import RETRIES, declined
 from jobs.selection import ScopeSelection
 from jobs.tags import job_tags
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import from_millis
 from lakewarden.delta.history import history
 from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope
+
+_THREADS = 8
 
 
 class RecordConfig(ScopeSelection):
@@ -37,7 +41,8 @@ def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.Resour
         for table in _tables(lake, config.tables):
             scopes = list(_scopes(context.instance, lake, table, config))
             register_users(context.instance, scopes)
-            booked = [one for scope in scopes if (one := as_it_stands(lake, scope))]
+            with ThreadPoolExecutor(_THREADS) as pool:
+                booked = [one for one in pool.map(partial(as_it_stands, lake, lake.warehouse.catalog.read()), scopes) if one]
             book_events(context, booked)
             context.log.info("%s: booked %d scopes", table.name, len(booked))
 
@@ -61,9 +66,9 @@ def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config:
     return [Scope(table.name, user) for user in sorted(users - known_users)]
 
 
-def as_it_stands(lake: Lakehouse, scope: Scope) -> Booked | None:
+def as_it_stands(lake: Lakehouse, catalog: Catalog, scope: Scope) -> Booked | None:
     """The scope's newest commit as if it had just been reported; None where it has no table."""
-    target = lake.warehouse.target(lake.warehouse.catalog.read(), scope)
+    target = lake.warehouse.target(catalog, scope)
     table = ScopeTable.open(target.uri)
     if table is None:
         return None

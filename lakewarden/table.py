@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,7 +96,7 @@ class TableClient:
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
 
-    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[pa.Scalar[pa.StringType]]]:
+    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
         given = to_arrow(rows, self.table.schema)
         if self.table.type == "SHARED":
@@ -138,7 +138,7 @@ class TableClient:
                 )
 
 
-def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[pa.Scalar[pa.StringType]]]:
+def _split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
     if column not in rows.column_names:
         raise InvalidArgument(
             f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}"

@@ -14,7 +14,6 @@ from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
-from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
@@ -41,7 +40,7 @@ def drop_scope(task: DropTask) -> ScopeReport:
     return guarded(task.target, "drop", run)
 
 
-def drop(warehouse: Warehouse, run: Run, name: TableName) -> list[ScopeReport]:
+def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str) -> list[ScopeReport]:
     """Drops the table and its data; returns when its name is free again.
 
     Raises:
@@ -51,7 +50,6 @@ def drop(warehouse: Warehouse, run: Run, name: TableName) -> list[ScopeReport]:
     catalog = warehouse.catalog.change(lambda before: begin_drop(before, name))
     table = catalog.tables[name]
     remove_log(warehouse.state, table.log_id)
-    job_id = new_job_id("drop", warehouse.clock, warehouse.new_id)
     reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
     failed = [report for report in reports if report.fault]
     if failed:

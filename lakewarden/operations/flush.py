@@ -14,6 +14,7 @@ from functools import partial
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
+from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.drain import drain
 from lakewarden.log.scope import LogScope
@@ -49,7 +50,13 @@ FlushLarge = Callable[[FlushTask], ScopeReport]
 
 
 def flush_scopes(
-    warehouse: Warehouse, run: Run, large: FlushLarge, wanted: Callable[[Scope], bool], reach: Reach = no_faults
+    warehouse: Warehouse,
+    run: Run,
+    large: FlushLarge,
+    wanted: Callable[[Scope], bool],
+    *,
+    job_id: str | None = None,
+    reach: Reach = no_faults,
 ) -> list[ScopeReport]:
     """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns.
 
@@ -57,7 +64,7 @@ def flush_scopes(
     """
     catalog = warehouse.catalog.read()
     views = read_views(warehouse.state, warehouse.headers)
-    job_id = new_job_id("flush", warehouse.clock, warehouse.new_id)
+    job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
     if not tasks:
         return []
@@ -93,6 +100,8 @@ def hot_scope(task: FlushTask) -> LogScope:
 def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
     """The report of a flushed scope: what its commit did, or that another flush was faster."""
     applied = cold.applied
+    if applied is None and cold.table is not None:
+        refresh_manifest(task.target, cold.table, system_clock())  # who committed them may have died before its manifest
     state = cold.state()
     return ScopeReport(
         task.target.scope,

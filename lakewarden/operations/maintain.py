@@ -9,7 +9,6 @@ from datetime import datetime
 from lakewarden.clock import random_id
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, guarded
-from lakewarden.operations.job import new_job_id
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
@@ -51,7 +50,7 @@ def operation_of(options: Options) -> Operation:
 
 
 def maintain(
-    warehouse: Warehouse, run: Run, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool
+    warehouse: Warehouse, run: Run, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool, job_id: str
 ) -> list[ScopeReport]:
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
@@ -59,16 +58,15 @@ def maintain(
         NotFound, InvalidArgument: a name, a user or an option that is none; nothing was done.
     """
     catalog = warehouse.catalog.read()
-    return maintain_targets(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run=dry_run)
+    return maintain_targets(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run=dry_run, job_id=job_id)
 
 
 def maintain_targets(
-    warehouse: Warehouse, run: Run, targets: Sequence[ScopeTarget], options: Options, *, dry_run: bool
+    warehouse: Warehouse, run: Run, targets: Sequence[ScopeTarget], options: Options, *, dry_run: bool, job_id: str
 ) -> list[ScopeReport]:
     """The same over these scopes."""
     for target in targets:
         _check(target, options)
-    job_id = new_job_id(operation_of(options), warehouse.clock, warehouse.new_id)
     now = warehouse.clock()
     choices = _with_tags(warehouse, targets, options)
     tasks = [MaintainTask(target, choice, dry_run, job_id, now) for target, choice in zip(targets, choices, strict=True)]

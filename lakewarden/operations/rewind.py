@@ -23,8 +23,9 @@ class Rewind:
     table: TableName
     user: str | None
     options: RestoreOptions
-    discard_pending: bool = False
-    dry_run: bool = True
+    discard_pending: bool
+    dry_run: bool
+    job_id: str
 
 
 def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> list[ScopeReport]:
@@ -36,7 +37,7 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
     catalog = warehouse.catalog.read()
     targets = targets_of(warehouse, catalog, [str(asked.table)], asked.user)
     view = read_view(warehouse.state, find_table(catalog, asked.table).log_id, warehouse.headers)
-    plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True)
+    plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True, job_id=asked.job_id)
     if asked.dry_run:
         return [_with_pending(plan, view, asked) for plan in plans]
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
@@ -50,10 +51,10 @@ def _flush_first(
 ) -> list[ScopeReport]:
     """A scope whose flush fails is not restored: its rows would come on top later."""
     scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
-    flushed = flush_scopes(warehouse, run, large, scopes.__contains__) if scopes else []
+    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id) if scopes else []
     failed = {report.scope: replace(report, operation="restore") for report in flushed if report.fault}
     ready = [target for target in targets if target.scope not in failed]
-    return [*failed.values(), *maintain_targets(warehouse, run, ready, asked.options, dry_run=False)]
+    return [*failed.values(), *maintain_targets(warehouse, run, ready, asked.options, dry_run=False, job_id=asked.job_id)]
 
 
 def _discard(
@@ -61,7 +62,7 @@ def _discard(
 ) -> list[ScopeReport]:
     """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
     options = replace(asked.options, discard_to=view.end)
-    reports = maintain_targets(warehouse, run, targets, options, dry_run=False)
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id)
     settled = {report.scope.user or "": view.end for report in reports if report.fault is None}
     if settled:
         settle_log(warehouse, view, settled)

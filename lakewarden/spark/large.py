@@ -31,17 +31,16 @@ from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.warehouse import state_store
 
-_NEW_FILE = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("rows", pa.int64()),
-        pa.field("stats", pa.string()),
-        pa.field("min_seq", pa.int64()),
-        pa.field("max_seq", pa.int64()),
-        pa.field("schema_version", pa.int32()),
-    ]
-)
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("path", pa.string()),
+    ("size", pa.int64()),
+    ("rows", pa.int64()),
+    ("stats", pa.string()),
+    ("min_seq", pa.int64()),
+    ("max_seq", pa.int64()),
+    ("schema_version", pa.int32()),
+]
+_NEW_FILE = pa.schema(_COLUMNS)
 """The fields of `NewFile`, as a writing task returns them."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,14 +39,12 @@ class Warehouse:
     journal: Journal = field(default_factory=Journal)
     sealing: bool = False
     sealed_at: int | None = None
+    store: SimObjects = field(init=False)
     _rows: int = 0
 
     def __post_init__(self) -> None:
+        self.store = SimObjects(self.world, self.objects)
         self.tables = {user: Table() for user in self.users}
-
-    @property
-    def store(self) -> SimObjects:
-        return SimObjects(self.world, self.objects)
 
     def open(self, user: str) -> Snapshot:
         return open_table(self.world, self.tables[user], partial(self.journal.saw, user))
@@ -200,6 +198,3 @@ def _expect(house: Warehouse, error: LakewardenError, *, broken: bool = False) -
         raise Broken(f"a sound table is called corrupt: {error.message}")
     if isinstance(error, StorageUnavailable) and house.world.odds.fail == 0:
         raise Broken(f"it fails although nothing fails: {error.message}")
-
-
-Body = Callable[[], None]

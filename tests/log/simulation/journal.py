@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from lakewarden.log.drain import StrongRead
@@ -65,7 +66,7 @@ class Journal:
             _hold(self.seqs.setdefault(row.id, row.seq) == row.seq, "exactly once", f"row {row.id} has two places in the log")
             if call.outcome == "acknowledged":
                 _hold(row.seq <= call.last_seq, "ordered", f"row {row.id} lies behind its receipt")
-        for one, other in zip(rows, rows[1:], strict=False):
+        for one, other in pairwise(rows):
             _hold(one.seq < other.seq, "ordered", f"row {other.id} is read after {one.id}")
 
     def strong_read(self, user: str, began: int, read: StrongRead[list[Row], Snapshot], *, dropped: bool) -> dict[str, Row]:
@@ -108,7 +109,9 @@ class Journal:
             if call.user == user and call.outcome != "open":
                 for row in call.rows:
                     wanted = call.outcome == "acknowledged"
-                    _hold((row.id in applied) == wanted, "exactly once", f"row {row.id} was {call.outcome}; applied: {not wanted}")
+                    _hold(
+                        (row.id in applied) == wanted, "exactly once", f"row {row.id} was {call.outcome}; applied: {not wanted}"
+                    )
 
 
 def _hold(kept: bool, promise: str, what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
+from lakewarden.errors import Corrupt
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.segment import Chunk, RowRange, read_chunk
 from lakewarden.log.view import LogView, PendingRows, read_view
@@ -16,7 +17,10 @@ def chunk_of(user: str, rows: list[Row]) -> Chunk:
 
 
 def _rows(data: bytes, where: RowRange) -> list[Row]:
-    return [Row(*fields, seq=where.first_seq + index) for index, fields in enumerate(json.loads(data))]
+    try:
+        return [Row(*fields, where.first_seq + index) for index, fields in enumerate(json.loads(data))]
+    except ValueError as error:
+        raise Corrupt(f"{where} cannot be read") from error
 
 
 @dataclass(frozen=True)

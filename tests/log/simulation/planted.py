@@ -1,44 +1,41 @@
 """The protocol with one of its rules taken away, each time another one. The simulation has to notice.
 
-A fault replaces one function or method of the production code, or one actor, for as long as it is planted.
+A fault replaces a function or method of the production code, or an actor, for as long as it is planted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from lakewarden.errors import StorageUnavailable
-from lakewarden.log import clean, cut, drain, names, nextcut, place, segment, settle, view
+from lakewarden.log import clean, cut, drain, names, place, segment, settle, view
+from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut
-from lakewarden.log.drain import StrongRead, read_hot
+from lakewarden.log.drain import read_hot
 from lakewarden.log.names import Listing
 from lakewarden.log.nextcut import NextCut
 from lakewarden.log.place import Placing, Segment
-from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.segment import RowRange
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from tests.log.simulation import actors, stores
 from tests.log.simulation.actors import Flusher, Warehouse
-from tests.log.simulation.schedule import Roles
+from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, Snapshot
 
 _MADE, _LOST = place._Fate.MADE, place._Fate.LOST
+_doomed, _make, _place = clean._doomed, settle._make, Placing.place
 
 
 @dataclass(frozen=True)
 class Fault:
-    rule: str
-    """The rule that is not followed."""
-    replaced: tuple[tuple[object, str, Callable[..., Any]], ...] = ()
-    roles: Roles = field(default_factory=Roles)
-    within: int = 2_000
-    """Schedules in which it has to be found."""
+    name: str
+    """What the protocol then does."""
+    replaced: tuple[tuple[object, str, object], ...] = ()
+    roles: Roles = AS_IT_IS
 
     @contextmanager
     def planted(self) -> Iterator[Roles]:
@@ -48,123 +45,181 @@ class Fault:
             yield self.roles
 
 
-def _no_look(placing: Placing, position: int, segment: Segment) -> object:
+# --- appending
+
+
+def _no_look(*_: object) -> object:
     return _MADE
 
 
-def _moves_on(placing: Placing, position: int, segment: Segment, error: StorageUnavailable) -> object:
+def _moves_on(*_: object) -> object:
     return _LOST
 
 
-def _believes_in_success(placing: Placing, position: int, segment: Segment, error: StorageUnavailable) -> object:
-    return placing._look(position, segment)
+def _believes(*_: object) -> object:
+    return _MADE
 
 
-def _takes_any_for_its_own(store: ObjectStore, key: str) -> str:
-    real = store.get_range(key, 0, 32)
-    return _LAST_PUT.get(id(store), real[16:32].hex())
-
-
-_LAST_PUT: dict[int, str] = {}
-
-
-def _trace_ignoring_id(placing: Placing, position: int, segment: Segment) -> object:
+def _any_put_is_ours(placing: Placing, position: int, _: Segment) -> object:
     try:
-        segment_id = segment.put_id if placing._store.get(names.segment_key(placing._log_id, position)) else ""
+        placing._store.get(names.segment_key(placing._log_id, position))
     except Missing:
         return None
-    return _MADE if segment_id else _LOST
+    return _MADE
 
 
-def _late_whatever_was_taken(placing: Placing, position: int, segment: Segment) -> object:
+def _forgets_what_was_taken(placing: Placing, position: int, _: Segment) -> object:
     placing._remove(position)
     placing._not_sealed(placing._cut)
     return _LOST
 
 
-def _run_over_gaps(listing: Listing, position: int) -> range:
-    return range(position + 1, max(position, listing.last_position) + 1)
+def _anywhere(placing: Placing, made: Segment, _: int | None = None) -> int:
+    return _place(placing, made)
 
 
-def _segment_or_gap(store: ObjectStore, key: str, position: int) -> segment.Header:
-    try:
-        return _read_segment(store, key, position)
-    except Missing:
-        return segment.Header(key, "", ())
+# --- reading the log
 
 
-_read_segment = segment.read_segment
+def _over_gaps(listing: Listing, position: int) -> list[int]:
+    return sorted(each for each in listing.segments if each > position)
 
 
-def _commit_on_anything(snapshot: Snapshot, rows: list[Row], end: int) -> None:
-    snapshot.opened = replace(snapshot.opened, version=snapshot.table.version)
+def _last_seen(seen: LogView) -> int:
+    return names.number_of(seen.run[-1].key) or 0 if seen.run else seen.cut.upto
+
+
+class _Anything(int):
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+def _any_version(*_: object) -> int:
+    return _Anything()
+
+
+def _unchecked(_: RowRange, data: memoryview) -> memoryview:
+    return data[segment.ID_BYTES :]
+
+
+def _table_first(house: Warehouse, user: str, cache: HeaderCache) -> object:
+    began = house.world.now
+    cold = house.open(user)
+    read = read_hot(lambda: house.look(user, cache), lambda: cold)
+    return read, house.journal.strong_read(user, began, read, dropped=house.sealing)
+
+
+# --- flushing
+
+
+def _on_anything(snapshot: Snapshot, rows: list[Row], end: int) -> None:
     snapshot._turn("commit on whatever is there")
     snapshot._apply(rows, end)
 
 
-class _MarksFirst(Flusher):
-    def flush_users(self, view: LogView, due: Any) -> None:
-        due = list(due)
-        self.settle(view, {user: view.end for user in due if not self.house.tables[user].broken})
-        super().flush_users(view, due)
-
-
-class _MarksAll(Flusher):
-    """Takes every pending scope for settled, those too that failed or were not due."""
-
-    def settle(self, view: LogView, settled: Mapping[str, int]) -> None:
-        super().settle(view, {user: view.end for user in view.pending})
-
-
-def _no_watermark(watermark: int | None, hot: object) -> int:
+def _no_watermark(*_: object) -> int:
     return NOTHING
 
 
-def _prune_newest(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
-    doomed = _doomed(log_id, cut, found)
-    return {**doomed, "last cut": [names.cut_key(log_id, cut.version)]}
+class _MarksFirst(Flusher):
+    def flush_users(self, seen: LogView, due: Iterable[str]) -> None:
+        due = list(due)
+        self.settle(seen, {user: seen.end for user in due if not self.house.tables[user].broken})
+        super().flush_users(seen, due)
 
 
-_doomed = clean._doomed
+class _MarksFailures(Flusher):
+    def settle(self, seen: LogView, settled: Mapping[str, int]) -> None:
+        super().settle(seen, dict.fromkeys(seen.pending, seen.end))
 
 
-def _clean_all_carry(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
-    return {**_doomed(log_id, cut, found), "carry": [key for key in sorted(found.carry) if key not in cut.carry]}
+# --- settling
 
 
-def _clean_what_is_settled_by_marks(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
-    upto = max([cut.upto, *(seq >> 28 for seq in cut.settled.values())])
-    return _doomed(log_id, replace(cut, upto=upto), found)
+def _without_carry(*_: object) -> list[str]:
+    return []
 
 
-def _cut_counts_at_once(
-    store: ObjectStore, view: LogView, plan: NextCut, settings: Any, new_id: Any, reach: Any
-) -> bool:
-    """Cleans by the cut that was created, without looking whether it is the newest."""
-    done = _make(store, view, plan, settings, new_id, reach)
-    made = settle.read_cut_of(store, view.log_id, view.cut.version + 1)
-    if made is not None:
-        doomed = _doomed(view.log_id, made, names.listings(each.key for each in store.list(names.home(view.log_id)))[view.log_id])
-        store.delete(doomed["segments"])
-    return done
+def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+    counts = _make(store, seen, plan, *rest)
+    try:
+        made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
+    except Missing:
+        return counts
+    found = names.listings(each.key for each in store.list(names.home(seen.log_id)))[seen.log_id]
+    store.delete(_doomed(seen.log_id, made, found)["segments"])
+    return counts
 
 
-_make = settle._make
+class _FreeNumber:
+    """A store in which the creation of a cut takes the next free number, whoever made the one before."""
 
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
 
-def _newest_unconfirmed(store: ObjectStore, log_id: str, known: Cut | None = None) -> Cut:
-    while True:
-        version = cut.newest_version(store, log_id)
-        if known is not None and known.version == version:
-            return known
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def create(self, key: str, data: bytes) -> None:
         try:
-            return cut.read_cut(store, log_id, version)
-        except Missing:
-            continue
+            self._store.create(key, data)
+        except AlreadyThere:
+            folder, number = key.rsplit("/", 1)
+            self.create(f"{folder}/{int(number) + 1:020d}", data)
 
 
-def _cold_first(house: Warehouse, user: str, cache: Any) -> Any:
-    began = house.world.now
-    cold = house.open(user)
-    read: StrongRead[list[Row], Snapshot] = read_hot(lambda: house.look(user, cache), lambda: cold)
-    return read, house.journal.strong_read(user, began, read, dropped=house.sealing)
+def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+    return _make(_FreeNumber(store), seen, plan, *rest)  # type: ignore[arg-type]
+
+
+def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+    store.delete([header.key for header in seen.run[: plan.upto - seen.cut.upto]])
+    return _make(store, seen, plan, *rest)
+
+
+# --- cleaning
+
+
+def _newest_too(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+    return {**_doomed(log_id, newest, found), "the last": [names.cut_key(log_id, newest.version)]}
+
+
+def _carry_to_come(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+    return {**_doomed(log_id, newest, found), "carry": [key for key in sorted(found.carry) if key not in newest.carry]}
+
+
+def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+    upto = max([newest.upto, *map(position_of, newest.settled.values())])
+    return _doomed(log_id, replace(newest, upto=upto), found)
+
+
+def _replaced(owner: object, name: str, wrong: Callable[..., object]) -> tuple[tuple[object, str, object], ...]:
+    return ((owner, name, wrong),)
+
+
+FAULTS = (
+    Fault("no look at the cuts after the put", _replaced(Placing, "_look", _no_look)),
+    Fault("moves on from a put whose answer was lost", _replaced(Placing, "_find_out", _moves_on)),
+    Fault("takes a lost answer for success", _replaced(Placing, "_find_out", _believes)),
+    Fault("ignores whose put made the segment", _replaced(Placing, "_trace", _any_put_is_ours)),
+    Fault("takes a settled segment for one that came too late", _replaced(Placing, "_verdict", _forgets_what_was_taken)),
+    Fault("a conditional append lands anywhere", _replaced(Placing, "place", _anywhere)),
+    Fault(
+        "reads over a gap in the positions",
+        ((Listing, "run_above", _over_gaps), (LogView, "last_position", property(_last_seen))),
+    ),
+    Fault("a view is not confirmed", _replaced(view, "newest_version", _any_version)),
+    Fault("reads a chunk of whatever has the name", _replaced(segment, "_checked", _unchecked)),
+    Fault("reads the table before the log", _replaced(Warehouse, "strong_read", _table_first)),
+    Fault("commits on another version than it read", _replaced(Snapshot, "commit", _on_anything)),
+    Fault("ignores the watermark", _replaced(drain, "_checked", _no_watermark)),
+    Fault("marks before it commits", roles=Roles(flusher=_MarksFirst)),
+    Fault("marks what failed too", roles=Roles(flusher=_MarksFailures)),
+    Fault("lets positions go without a carry", _replaced(settle, "make_carry", _without_carry)),
+    Fault("a cut counts without the listing", _replaced(settle, "_make", _counts_at_once)),
+    Fault("the loser of a cut does not read again", _replaced(settle, "_make", _does_not_read_again)),
+    Fault("removes segments before the cut", _replaced(settle, "_make", _cleans_first)),
+    Fault("removes the newest cut too", _replaced(clean, "_doomed", _newest_too)),
+    Fault("removes carry of a cut to come", _replaced(clean, "_doomed", _carry_to_come)),
+    Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from lakewarden.errors import LakewardenError
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.names import listings
 from lakewarden.log.view import read_view
@@ -35,7 +36,10 @@ class Roles:
     flusher: MakeFlusher = Flusher
 
 
-def run_schedule(seed: int, roles: Roles = Roles(), trace: list[str] | None = None) -> None:
+AS_IT_IS = Roles()
+
+
+def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
     """Raises `Broken` if a promise is not kept."""
     rng = random.Random(seed)
     world = World(rng, rng.choice(_ODDS), trace)
@@ -45,7 +49,10 @@ def run_schedule(seed: int, roles: Roles = Roles(), trace: list[str] | None = No
         house.tables[_POISONED].broken = True
     _cast(house, roles)
     world.run()
-    _peace(house)
+    try:
+        _peace(house)
+    except LakewardenError as error:
+        raise Broken(f"in peace, with nothing failing: {error.message}") from error
 
 
 def _cast(house: Warehouse, roles: Roles) -> None:
@@ -54,7 +61,7 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"writer {n}", _alive(partial(Writer(house).write, rng.choice((1, 2, 4)))))
     for n in range(rng.choice((0, 0, 0, 1, 2))):
         spawn(f"counter {n}", _alive(partial(Writer(house).count, rng.choice((1, 2)))))
-    for n in range(rng.choice((1, 2, 2, 3))):
+    for n in range(rng.choice((1, 2, 3, 4))):
         spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))

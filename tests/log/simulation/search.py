@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 
-from tests.log.simulation.schedule import Roles, run_schedule
+from tests.log.simulation.schedule import AS_IT_IS, Roles, run_schedule
 from tests.log.simulation.world import Broken
 
 
-def first_failure(seeds: Iterable[int], roles: Roles = Roles()) -> int | None:
+def first_failure(seeds: Iterable[int], roles: Roles = AS_IT_IS) -> int | None:
     """The first seed whose schedule breaks a promise."""
     enabled = gc.isenabled()
     gc.disable()  # greenlets and tracebacks make cycles: collecting them now and then is a third cheaper than all the time
@@ -27,7 +27,7 @@ def first_failure(seeds: Iterable[int], roles: Roles = Roles()) -> int | None:
     return None
 
 
-def replayed(seed: int, roles: Roles = Roles()) -> str:
+def replayed(seed: int, roles: Roles = AS_IT_IS) -> str:
     """The schedule of a seed, step by step, with what it breaks at the end."""
     trace: list[str] = []
     try:

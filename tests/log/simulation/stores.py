@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
 from lakewarden.log.position import NOTHING
@@ -70,10 +71,14 @@ class SimObjects:
         for key in keys:
             fate = self._turn(f"delete {key}")
             if fate is Fate.LATE:
-                self.world.late.append(lambda key=key: self.objects.pop(key, None) and None)  # type: ignore[misc]
+                self.world.late.append(partial(self._go, key))
             else:
                 self.objects.pop(key, None)
             self._answer(fate)
+
+    def _go(self, key: str) -> None:
+        self.world.say(f"late: delete {key}")
+        self.objects.pop(key, None)
 
     def _turn(self, what: str) -> Fate:
         try:

@@ -1,0 +1,193 @@
+"""The command `ui`: Dagster's pages and its daemon over this very warehouse, in processes of their own.
+
+Lakewarden does not import Dagster; it starts the `dagster` that is installed beside it, on the code location of the checkout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+import lakewarden
+from lakewarden.cli.context import invocation
+from lakewarden.errors import Internal, InvalidArgument, Unsupported
+from lakewarden.storage.location import canonical
+
+_WORKSPACE = "workspace.yaml"
+_SETTINGS = "dagster.yaml"
+_EVENT_BATCH = "500"
+"""Asset events that Dagster stores at once (jobs/batches.py has the reason)."""
+
+_STARTS_WITHIN = 120.0
+_STOPS_WITHIN = 30.0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the pages are served."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """What people open: the wildcard address is no address to go to."""
+        return f"http://{'127.0.0.1' if self.host == '0.0.0.0' else self.host}:{self.port}"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(ui)
+
+
+def ui(
+    context: typer.Context,
+    port: int = typer.Option(3000, min=1, max=65535, help="Port of the pages."),
+    host: str = typer.Option("127.0.0.1", help="Address to serve on. Dagster's pages know no password: keep them from others."),
+    dagster_home: Path | None = typer.Option(
+        None, help="Where Dagster keeps its runs; by default a directory of this warehouse's own under ./.dagster."
+    ),
+) -> None:
+    """Open Dagster's pages over this warehouse, with sensors and schedules at work. Ctrl-C stops it."""
+    warehouse = canonical(invocation(context).warehouse)
+    place = _Place(host, port)
+    _check_free(place)
+    checkout = _checkout()
+    home = _prepare(dagster_home or Path(".dagster") / _name(warehouse), checkout)
+    command = [_dagster(), "dev", "-w", str(checkout / _WORKSPACE), "--host", host, "--port", str(port)]
+    log = home / "ui.log"
+    with _running(command, _environment(warehouse, home, place), log) as process:
+        _await(process, place, log)
+        print(f"Dagster is at {place.url}, over {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
+        status = process.wait()
+    raise Internal(f"Dagster ended by itself with status {status}; the end of its log: {_tail(log)}")
+
+
+def _checkout() -> Path:
+    """The directory with the code location: around this package, or where the command was called.
+
+    Raises:
+        Unsupported: only the library is installed.
+    """
+    for root in (Path(lakewarden.__file__).parent.parent, Path.cwd()):
+        if (root / _WORKSPACE).is_file() and (root / "orchestration" / "definitions.py").is_file():
+            return root
+    raise Unsupported(
+        f"there is no {_WORKSPACE} with orchestration/ beside it, neither around the installed package nor in {Path.cwd()}:"
+        " the wheel holds the library alone; call this command in a checkout of Lakewarden"
+    )
+
+
+def _dagster() -> str:
+    """Raises:
+    Unsupported: Dagster is not installed in this environment.
+    """
+    found = shutil.which("dagster", path=str(Path(sys.executable).parent))
+    if found is None or shutil.which("dagster-webserver", path=str(Path(sys.executable).parent)) is None:
+        raise Unsupported("Dagster is not installed in this environment: install lakewarden[dagster]")
+    return found
+
+
+def _name(warehouse: str) -> str:
+    """A directory's name for the warehouse: what people recognise, and what tells it from others of that name."""
+    return f"{warehouse.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
+
+
+def _prepare(home: Path, checkout: Path) -> Path:
+    """Makes Dagster's home; settings that somebody changed there stay."""
+    home = home.absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / _SETTINGS).exists() and (checkout / _SETTINGS).exists():
+        shutil.copyfile(checkout / _SETTINGS, home / _SETTINGS)
+    return home
+
+
+def _environment(warehouse: str, home: Path, place: _Place) -> dict[str, str]:
+    return {
+        "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
+        **os.environ,
+        "LAKEWARDEN_WAREHOUSE": warehouse,
+        "LAKEWARDEN_DAGSTER_URL": place.url,  # by which the catalog sensor has the code location reloaded
+        "DAGSTER_HOME": str(home),
+    }
+
+
+def _check_free(place: _Place) -> None:
+    """Raises:
+    InvalidArgument: somebody else serves there.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((place.host, place.port))
+        except OSError as error:
+            raise InvalidArgument(
+                f"cannot serve on {place.host}:{place.port}: {error.strerror}; choose another with --port"
+            ) from error
+
+
+@contextmanager
+def _running(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Dagster, in a session of its own: a Ctrl-C reaches this process alone, which passes it on once."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Asks Dagster to end its parts; what is left of them after a while is killed."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_STOPS_WITHIN)
+    except subprocess.TimeoutExpired:
+        pass  # killed below, with all that it started
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # all of them are gone, as they should be
+    process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], place: _Place, log: Path) -> None:
+    """Raises:
+    Internal: Dagster did not come up.
+    """
+    deadline = time.monotonic() + _STARTS_WITHIN
+    while not _answers(place):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Internal(f"Dagster did not start; the end of its log ({log}): {_tail(log)}")
+        time.sleep(0.2)
+
+
+def _answers(place: _Place) -> bool:
+    try:
+        with urllib.request.urlopen(f"{place.url}/server_info", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-1_500:]

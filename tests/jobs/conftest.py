@@ -1,0 +1,46 @@
+"""A small warehouse, a Dagster instance in a directory, and how a job is run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from resources.lakehouse import LakehouseResource
+from resources.spark import SparkResource
+from tests.fixtures.chat import make_chat
+
+RunJob = Callable[..., dg.ExecuteInProcessResult]
+
+
+@pytest.fixture
+def chat(warehouse_uri: str) -> str:
+    """The URI of a warehouse with two tables."""
+    make_chat(warehouse_uri)
+    return warehouse_uri
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance on SQLite, as `lakewarden ui` has it."""
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+        yield instance
+
+
+@pytest.fixture
+def run_job(chat: str, instance: dg.DagsterInstance) -> RunJob:
+    """Runs a job over the warehouse in this process; its one op has the job's name without `_job`."""
+    spark = SparkResource()
+
+    def run(job: dg.JobDefinition, config: Mapping[str, object] | None = None) -> dg.ExecuteInProcessResult:
+        op = job.name.removesuffix("_job")
+        return job.execute_in_process(
+            run_config={"ops": {op: {"config": dict(config or {})}}},
+            resources={"spark": spark, "lake": LakehouseResource(warehouse=chat, spark=spark)},
+            instance=instance,
+            raise_on_error=False,
+        )
+
+    return run
