@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 
@@ -10,26 +10,22 @@ from lakewarden.catalog import changes
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
-from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.errors import InvalidArgument
 from lakewarden.log.view import read_views
 from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_storage, make_table, new_storage
-from lakewarden.operations.drop import drop
-from lakewarden.operations.flush import FlushTask, flush_scopes
-from lakewarden.operations.job import new_job_id
-from lakewarden.operations.jobs import Job, JobLog, Queueable, outcome_of
-from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
+from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
-from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables, targets_of
 from lakewarden.operations.tags import Tag, add_tag
 from lakewarden.operations.vacuum import VacuumOptions
+from lakewarden.operator import Asked, Operator
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.planning.propose import planned_flush, vacuumable
 from lakewarden.planning.status import ScopeStatus, status
-from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
@@ -45,7 +41,7 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
-        self._jobs = JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
+        self._operator = Operator(warehouse, engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
     @classmethod
     def open(
@@ -192,8 +188,7 @@ class Lakehouse:
         Raises:
             NotFound: no such table.
         """
-        full = TableName.parse(name)
-        self._job("drop", {"tables": name}, lambda job_id: drop(self.warehouse, self._engine.run, full, job_id))
+        self._operator.drop(TableName.parse(name))
 
     def tables(self, namespace: str | None = None) -> list[Table]:
         found = live_tables(self.warehouse.catalog.read())
@@ -231,7 +226,8 @@ class Lakehouse:
         flushes = [planned_flush(self.warehouse, due) for due in self.due() if due.pending.table in names]
         compact = self.compact(*tables, dry_run=True)
         optimize = self.optimize(*tables, dry_run=True)
-        vacuum = self._maintain(vacuumable(self.warehouse, names), None, VacuumOptions(), dry_run=True)
+        safe = tuple(vacuumable(self.warehouse, names))
+        vacuum = self._operator.maintain(Asked(safe), VacuumOptions(), dry_run=True) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]
 
     # What changes it: one report a scope
@@ -242,24 +238,25 @@ class Lakehouse:
         Raises:
             NotFound: a table that is not there; nothing was flushed.
         """
-        names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
-        return self._flush(lambda scope: scope.table in names and user in (None, scope.user), _asked(tables, user))
+        return self._operator.flush(Asked(tables, user))
 
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
         """Flushes exactly these, in one job; those with nothing pending are passed over."""
         wanted = set(scopes)
-        return self._flush(wanted.__contains__, {"scopes": str(len(wanted))})
+        return self._operator.flush_where(wanted.__contains__, {"scopes": str(len(wanted))})
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self._maintain(tables, user, CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run)
+        return self._operator.maintain(
+            Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
+        )
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
         options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
-        return self._maintain(tables, user, options, dry_run=dry_run)
+        return self._operator.maintain(Asked(tables, user), options, dry_run=dry_run)
 
     def vacuum(
         self,
@@ -274,7 +271,7 @@ class Lakehouse:
         Raises:
             InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
-        return self._maintain(tables, user, VacuumOptions(retain_hours, force), dry_run=dry_run)
+        return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=dry_run)
 
     def restore(
         self,
@@ -301,13 +298,7 @@ class Lakehouse:
                 f"{table} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
             )
         options = RestoreOptions(version, timestamp)
-
-        def work(job_id: str) -> list[ScopeReport]:
-            asked = Rewind(found.name, user, options, discard_pending, dry_run, job_id)
-            return rewind(self.warehouse, self._engine.run, self._flush_large, asked)
-
-        target = {"version": str(version)} if timestamp is None else {"timestamp": timestamp.isoformat()}
-        return self._job("restore", _asked((table,), user) | target, work, keep=not dry_run)
+        return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
@@ -325,77 +316,16 @@ class Lakehouse:
             NotFound, InvalidArgument: a table or a user is none.
         """
         targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
-        return self._jobs.enqueue(operation, _asked(tables, user))
+        return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)
 
     def jobs(self, limit: int | None = 50) -> list[Job]:
         """The last jobs, newest first."""
-        return self._jobs.newest(limit)
+        return self._operator.jobs.newest(limit)
 
     def run_jobs(self) -> list[Job]:
         """Runs what is queued, oldest first; one that fails does not keep back the others."""
-        return [self._run_job(job) for job in reversed(self._jobs.newest()) if job.status == "queued"]
+        return self._operator.run_queued()
 
     def kill_job(self, job_id: str) -> Job:
         """Cancels a job that has not begun."""
-        return self._jobs.kill(job_id)
-
-    def _run_job(self, job: Job) -> Job:
-        job = self._jobs.claim(job)
-        tables = [name for name in job.parameters.get("tables", "").split(",") if name]
-        user = job.parameters.get("user")
-        work: dict[str, Callable[..., list[ScopeReport]]] = {
-            "flush": self.flush,
-            "compact": self.compact,
-            "optimize": self.optimize,
-        }
-        try:
-            status, message = outcome_of(work[job.job_type](*tables, user=user))
-        except LakewardenError as error:
-            status, message = "failed", f"{error.code}: {error.message}"
-        return self._jobs.finish(job, status, message)
-
-    def _job(
-        self, operation: Operation, asked: dict[str, str], work: Callable[[str], list[ScopeReport]], *, keep: bool = True
-    ) -> list[ScopeReport]:
-        """Runs an operation under a job id, and notes in the job log what came of it; nothing to do is no job."""
-        started = self.warehouse.clock()
-        job_id = new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)
-        reports = work(job_id)
-        if keep and any(report.outcome != "skipped" for report in reports):
-            self._jobs.record(operation, job_id, started, asked, reports)
-        return reports
-
-    def _flush(self, wanted: Callable[[Scope], bool], asked: dict[str, str]) -> list[ScopeReport]:
-        def work(job_id: str) -> list[ScopeReport]:
-            return flush_scopes(self.warehouse, self._engine.run, self._flush_large, wanted, job_id=job_id)
-
-        reports = self._job("flush", asked, work)
-        if self.warehouse.settings.flush.compact_after:
-            written = [self._target(report.scope) for report in reports if report.outcome == "done"]
-            options = CompactOptions.of(self.warehouse.settings.compaction)
-
-            def compact(job_id: str) -> list[ScopeReport]:
-                return maintain_targets(self.warehouse, self._engine.run, written, options, dry_run=False, job_id=job_id)
-
-            reports += self._job("compact", asked, compact)
-        return reports
-
-    def _flush_large(self, task: FlushTask) -> ScopeReport:
-        session = self._engine.session()
-        from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
-
-        return flush_large(session, task)
-
-    def _maintain(self, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool) -> list[ScopeReport]:
-        def work(job_id: str) -> list[ScopeReport]:
-            return maintain(self.warehouse, self._engine.run, tables, user, options, dry_run=dry_run, job_id=job_id)
-
-        return self._job(operation_of(options), _asked(tables, user), work, keep=not dry_run)
-
-    def _target(self, scope: Scope) -> ScopeTarget:
-        return self.warehouse.target(self.warehouse.catalog.read(), scope)
-
-
-def _asked(tables: Sequence[str], user: str | None) -> dict[str, str]:
-    """What a job was asked for, as its parameters."""
-    return {"tables": ",".join(tables)} | ({} if user is None else {"user": user})
+        return self._operator.jobs.kill(job_id)

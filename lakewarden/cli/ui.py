@@ -16,10 +16,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import typer
 
@@ -143,7 +142,7 @@ def _check_free(place: _Place) -> None:
 @contextmanager
 def _running(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Dagster, in a session of its own: a Ctrl-C reaches this process alone, which passes it on once."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is a Ctrl-C, too
     with log.open("ab") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -152,21 +151,13 @@ def _running(command: list[str], environment: Mapping[str, str], log: Path) -> I
         _stop(process)
 
 
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """Asks Dagster to end its parts; what is left of them after a while is killed."""
     process.send_signal(signal.SIGINT)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(_STOPS_WITHIN)
-    except subprocess.TimeoutExpired:
-        pass  # killed below, with all that it started
-    try:
+    with suppress(ProcessLookupError):  # all of them are gone, as they should be
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # all of them are gone, as they should be
     process.wait()
 
 

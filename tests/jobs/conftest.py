@@ -25,7 +25,9 @@ def chat(warehouse_uri: str) -> str:
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
     """A Dagster instance on SQLite, as `lakewarden ui` has it."""
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+    home = tmp_path / "dagster"
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
         yield instance
 
 

@@ -15,9 +15,10 @@ from jobs.record import record_job
 from jobs.restore import restore_job
 from jobs.vacuum import vacuum_job
 from tests.fixtures.chat import MESSAGES, ROOMS, USERS, contents, write
+from tests.fixtures.dagster import DAGSTER
 from tests.jobs.conftest import RunJob
 
-pytestmark = pytest.mark.dagster
+pytestmark = DAGSTER
 
 MESSAGES_KEY = dg.AssetKey(["chat", "messages"])
 ROOMS_KEY = dg.AssetKey(["chat", "rooms"])

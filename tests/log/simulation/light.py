@@ -18,7 +18,7 @@ def chunk_of(user: str, rows: list[Row]) -> Chunk:
 
 def _rows(data: bytes, where: RowRange) -> list[Row]:
     try:
-        return [Row(*fields, where.first_seq + index) for index, fields in enumerate(json.loads(data))]
+        return [Row(*(*fields, where.first_seq + index)) for index, fields in enumerate(json.loads(data))]
     except ValueError as error:
         raise Corrupt(f"{where} cannot be read") from error
 

@@ -1,0 +1,146 @@
+"""The operator: runs operations as jobs, each under an id that its commits carry and the job log keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakewarden.engine import Engine
+from lakewarden.errors import LakewardenError
+from lakewarden.operations.compact import CompactOptions
+from lakewarden.operations.drop import drop
+from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.job import new_job_id
+from lakewarden.operations.jobs import Job, JobLog, outcome_of
+from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
+from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.rewind import Rewind, rewind
+from lakewarden.operations.scopes import named_tables
+from lakewarden.report import Operation, ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an operation was asked to work on: tables by name (all where none is named), for every user or for one."""
+
+    tables: tuple[str, ...] = ()
+    user: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """As a job keeps it."""
+        return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
+
+    @classmethod
+    def of(cls, job: Job) -> Asked:
+        return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Runs operations over one warehouse. With `job_id` they run under that id, and the caller keeps the job."""
+
+    warehouse: Warehouse
+    engine: Engine
+    jobs: JobLog
+
+    def flush(self, asked: Asked, job_id: str | None = None) -> list[ScopeReport]:
+        """Raises:
+        NotFound: a table that is not there; nothing was flushed.
+        """
+        names = {table.name for table in named_tables(self.warehouse.catalog.read(), asked.tables)}
+        return self.flush_where(lambda scope: scope.table in names and asked.user in (None, scope.user), asked.parameters, job_id)
+
+    def flush_where(
+        self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None
+    ) -> list[ScopeReport]:
+        def work(id_: str) -> list[ScopeReport]:
+            return flush_scopes(self.warehouse, self.engine.run, self._flush_large, wanted, job_id=id_)
+
+        reports = self._run("flush", parameters, work, job_id)
+        if self.warehouse.settings.flush.compact_after:
+            reports += self._compact_after(reports, parameters)
+        return reports
+
+    def maintain(self, asked: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+        def work(id_: str) -> list[ScopeReport]:
+            return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
+
+        return self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+
+    def restore(
+        self, table: TableName, user: str | None, options: RestoreOptions, *, discard: bool, dry_run: bool
+    ) -> list[ScopeReport]:
+        def work(id_: str) -> list[ScopeReport]:
+            asked = Rewind(table, user, options, discard, dry_run, id_)
+            return rewind(self.warehouse, self.engine.run, self._flush_large, asked)
+
+        moment = None if options.timestamp is None else options.timestamp.isoformat()
+        target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
+        return self._run("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
+
+    def drop(self, table: TableName) -> list[ScopeReport]:
+        def work(id_: str) -> list[ScopeReport]:
+            return drop(self.warehouse, self.engine.run, table, id_)
+
+        return self._run("drop", Asked((str(table),)).parameters, work, None)
+
+    def run_queued(self) -> list[Job]:
+        """Runs what is queued, oldest first; one that fails does not keep back the others."""
+        return [self._run_queued(job) for job in reversed(self.jobs.newest()) if job.status == "queued"]
+
+    def _run_queued(self, queued: Job) -> Job:
+        job = self.jobs.claim(queued)
+        try:
+            status, message = outcome_of(self._work_of(job))
+        except LakewardenError as error:
+            status, message = "failed", f"{error.code}: {error.message}"
+        return self.jobs.finish(job, status, message)
+
+    def _work_of(self, job: Job) -> list[ScopeReport]:
+        asked = Asked.of(job)
+        settings = self.warehouse.settings
+        if job.job_type == "compact":
+            return self.maintain(asked, CompactOptions.of(settings.compaction), dry_run=False, job_id=job.job_id)
+        if job.job_type == "optimize":
+            return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
+        return self.flush(asked, job.job_id)
+
+    def _run(
+        self,
+        operation: Operation,
+        parameters: dict[str, str],
+        work: Callable[[str], list[ScopeReport]],
+        job_id: str | None,
+        *,
+        keep: bool = True,
+    ) -> list[ScopeReport]:
+        """Notes in the job log what came of it, unless the caller does; nothing to do is no job."""
+        if job_id is not None:
+            return work(job_id)
+        started = self.warehouse.clock()
+        own = new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)
+        reports = work(own)
+        if keep and any(report.outcome != "skipped" for report in reports):
+            self.jobs.record(operation, own, started, parameters, reports)
+        return reports
+
+    def _compact_after(self, flushed: Sequence[ScopeReport], parameters: dict[str, str]) -> list[ScopeReport]:
+        """The optional compaction of the scopes that a flush wrote, outside of its critical section."""
+        catalog = self.warehouse.catalog.read()
+        written = [self.warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
+        options = CompactOptions.of(self.warehouse.settings.compaction)
+
+        def work(id_: str) -> list[ScopeReport]:
+            return maintain_targets(self.warehouse, self.engine.run, written, options, dry_run=False, job_id=id_)
+
+        return self._run("compact", parameters, work, None)
+
+    def _flush_large(self, task: FlushTask) -> ScopeReport:
+        session = self.engine.session()
+        from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
+
+        return flush_large(session, task)

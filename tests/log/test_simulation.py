@@ -1,0 +1,40 @@
+"""The promises of the write log, under schedules in which processes sleep, die and lose answers (tests/log/simulation).
+
+`LAKEWARDEN_SCHEDULES` sets how many; a schedule that fails is printed and can be replayed by its seed.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.log.simulation.planted import FAULTS, Fault
+from tests.log.simulation.schedule import run_schedule
+from tests.log.simulation.search import first_failure, replayed
+from tests.log.simulation.world import Broken
+
+_SHARES = 10
+_SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "10000")) // _SHARES
+_FOUND_WITHIN = 10_000
+
+
+@pytest.mark.parametrize("share", range(_SHARES))
+def test_no_schedule_breaks_a_promise(share: int) -> None:
+    seed = first_failure(range(share * _SCHEDULES, (share + 1) * _SCHEDULES))
+    if seed is not None:
+        pytest.fail(replayed(seed), pytrace=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found(fault: Fault) -> None:
+    with fault.planted() as roles:
+        seed = first_failure(range(_FOUND_WITHIN), roles)
+        assert seed is not None, f"{fault.name}: not noticed in {_FOUND_WITHIN} schedules"
+        with pytest.raises(Broken):
+            run_schedule(seed, roles)
+
+
+def test_a_schedule_follows_from_its_seed() -> None:
+    assert replayed(1234) == replayed(1234)
+    assert len(replayed(1234).splitlines()) > 20
