@@ -95,7 +95,7 @@ Row = Mapping[str, Cell]
 _TYPES = {bool: "bool", int: "int", float: "float"}
 
 
-def table_value(rows: Iterable[Row]) -> dg.MetadataValue:
+def table_value(rows: Iterable[Row]) -> dg.TableMetadataValue:
     """Rows of the same columns as Dagster's table; the first row names them and their types."""
     records = [dg.TableRecord(row) for row in rows]
     first = records[0].data if records else {}

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
@@ -21,6 +22,7 @@ from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, scope_path
+from lakewarden.storage.probe import probe
 
 STATE = "_lakewarden"
 _IDENTITY = "warehouse.json"
@@ -51,12 +53,12 @@ class Warehouse:
         """
         uri = canonical(uri)
         state = open_store(join(uri, STATE))
-        identity = _identity(state, new_id)
+        catalog = CatalogStore(state, clock)
         return cls(
             uri=uri,
-            id=identity,
+            id=_identity(uri, state, catalog, new_id),
             state=state,
-            catalog=CatalogStore(state, clock),
+            catalog=catalog,
             registry=ScopeRegistry(state, new_id),
             headers=HeaderCache(),
             settings=settings,
@@ -131,11 +133,13 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
 
-def _identity(state: ObjectStore, new_id: NewId) -> str:
-    """The warehouse's uuid, made by whoever comes first."""
+def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> str:
+    """The warehouse's uuid, made by whoever comes first, once its own storage has been tried."""
     try:
         return _read_identity(state)
     except Missing:
+        if probe(open_store(join(uri, LOCAL_BASE)), new_id).folds_case:
+            catalog.change(lambda before: fold_case(before, LOCAL))
         with suppress(AlreadyThere):  # another process made it in between: its uuid holds
             state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
     return _read_identity(state)

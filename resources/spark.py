@@ -28,14 +28,14 @@ class SparkResource(LazyPySparkResource):
     def _init_session(self) -> None:
         if self._spark_session is None:
             self._started = SparkSession.getActiveSession() is None
-            self._spark_session = start_session(self._settings())
+            self._spark_session = start_session(self.settings())
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Stops the session that this resource started; one that ran before in the process is not its own."""
         if self._started and self._spark_session is not None:
             self._spark_session.stop()
 
-    def _settings(self) -> SparkSettings:
+    def settings(self) -> SparkSettings:
         spark = Settings().spark
         further = {key: str(value) for key, value in self.spark_config.items()}
         return spark.model_copy(update={"conf": {**spark.conf, **further}})

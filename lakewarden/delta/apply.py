@@ -11,7 +11,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
-from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -91,6 +91,11 @@ class ColdApply:
     def column_ids(self) -> dict[str, int]:
         """Ids of the Delta columns by name, for files of others, which carry none."""
         return {} if self.table is None else self.table.column_ids(self._target.schemas)
+
+    def refresh_manifest(self) -> None:
+        """Writes the manifest again if a crash behind another commit left it stale."""
+        if self.table is not None:
+            refresh_manifest(self._target, self.table, self._clock())
 
     def commit(self, rows: pa.Table, end: int) -> None:
         """Applies rows above the watermark (newest schema, `_seq`, `_op`) and sets it to `end`.

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ def known_files(table: ScopeTable, files: Iterable[DataFile]) -> tuple[NewFile, 
     """What the log of `table`'s version says about these files of it."""
     with delta_errors(f"cannot read the files of {table.uri}"):
         adds = pa.table(table.delta.get_add_actions(flatten=False))
-    said = {add["path"]: add for add in adds.to_pylist()}
+    said = {unquote(add["path"]): add for add in adds.to_pylist()}  # the log's paths are URLs, as other writers may use
     return tuple(_known(file, said[file.path]) for file in files)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
+from urllib.parse import unquote
 
 from lakewarden.clock import to_millis
 from lakewarden.delta.commits import LOG
@@ -164,9 +165,9 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
 
 def _entry(version: int, text: bytes) -> LogEntry:
     actions = list(_actions(version, text))
-    adds = {action["add"]["path"]: action["add"].get("modificationTime", 0) for action in actions if "add" in action}
+    adds = {unquote(action["add"]["path"]): action["add"].get("modificationTime", 0) for action in actions if "add" in action}
     gone = [action["remove"] for action in actions if "remove" in action]
-    removes = {remove["path"]: remove.get("deletionTimestamp") or 0 for remove in gone}
+    removes = {unquote(remove["path"]): remove.get("deletionTimestamp") or 0 for remove in gone}
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     stamp = CommitStamp.parse(info.get("userMetadata"))
     return LogEntry(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lakewarden.log.position import NOTHING
 
 ROOT = "log"
+_DIGITS = 20
 
 
 def home(log_id: str) -> str:
@@ -23,21 +24,21 @@ def cuts(log_id: str) -> str:
 
 
 def segment_key(log_id: str, position: int) -> str:
-    return f"{ROOT}/{log_id}/segments/{position:020d}"
+    return f"{ROOT}/{log_id}/segments/{position:0{_DIGITS}d}"
 
 
 def cut_key(log_id: str, version: int) -> str:
-    return f"{ROOT}/{log_id}/cuts/{version:020d}"
+    return f"{ROOT}/{log_id}/cuts/{version:0{_DIGITS}d}"
 
 
 def carry_key(log_id: str, version: int, unique: str) -> str:
-    return f"{ROOT}/{log_id}/carry/{version:020d}/{unique}"
+    return f"{ROOT}/{log_id}/carry/{version:0{_DIGITS}d}/{unique}"
 
 
 def number_of(key: str) -> int | None:
     """The position or version at a key's end; None where a stranger lies."""
     name = key.rsplit("/", 1)[-1]
-    return int(name) if name.isdecimal() and name.isascii() else None
+    return int(name) if len(name) == _DIGITS and name.isdecimal() and name.isascii() else None
 
 
 @dataclass
@@ -70,19 +71,17 @@ def listings(keys: Iterable[str]) -> dict[str, Listing]:
     """Keys under `log/` by partition."""
     found: dict[str, Listing] = {}
     for key in keys:
-        _, log_id, kind, *rest = [*key.split("/"), ""]
-        listing = found.get(log_id) or found.setdefault(log_id, Listing())
-        _enter(listing, key, kind, rest)
+        _, log_id, *rest = key.split("/")
+        _enter(found.get(log_id) or found.setdefault(log_id, Listing()), key, rest)
     return found
 
 
-def _enter(listing: Listing, key: str, kind: str, rest: list[str]) -> None:
-    number = number_of(rest[0]) if rest else None
-    if number is None:
-        return
-    if kind == "segments":
-        listing.segments.add(number)
-    elif kind == "cuts":
-        listing.cuts.add(number)
-    elif kind == "carry":
-        listing.carry[key] = number
+def _enter(listing: Listing, key: str, rest: list[str]) -> None:
+    number = number_of(rest[1]) if len(rest) > 1 else None
+    match rest:
+        case ["segments", _] if number is not None:
+            listing.segments.add(number)
+        case ["cuts", _] if number is not None:
+            listing.cuts.add(number)
+        case ["carry", _, _] if number is not None:
+            listing.carry[key] = number

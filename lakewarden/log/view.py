@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut, newest_version, read_cut
@@ -115,7 +115,9 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
         keys = [names.segment_key(log_id, position) for position in run]
         carry = tuple(cache.header(key) or read_carry(store, key) for key in cut.carry)
         headers = tuple(cache.header(key) or read_segment(store, key, n) for n, key in zip(run, keys, strict=True))
-    except Missing:
+    except Missing as gone:
+        if newest_version(store, log_id) == version:
+            raise Corrupt(f"{gone} is missing in {store.uri}, although the newest cut ({version}) of its log needs it") from gone
         return None
     quiet = known is not None and not carry and not headers
     if not (glance and quiet) and newest_version(store, log_id) != version:

@@ -130,6 +130,8 @@ def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
         drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
     except TooLarge:
         return _deferred(task)
+    if opened[-1].applied is None:
+        opened[-1].refresh_manifest()
     return done(task, opened[-1])
 
 

@@ -53,7 +53,7 @@ def test_flush_books_each_scope_with_its_numbers_and_history(chat: str, instance
     table = DeltaTable(str(metadata["dagster/uri"].value))
     assert metadata["delta/version"].value == table.version() == 2
     assert metadata["dagster/partition_row_count"].value == 4
-    assert metadata["delta/num_files"].value == len(table.files()) if hasattr(table, "files") else len(table.file_uris())
+    assert metadata["delta/num_files"].value == len(table.file_uris())
     assert metadata["dagster/table_name"].value == MESSAGES
     assert metadata["operation"].value == "flush"
     assert metadata["path"].value == metadata["dagster/uri"].value

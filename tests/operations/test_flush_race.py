@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError
-from lakewarden.log.record import UPSERT, log_batch
+from lakewarden.faults import Reach
 from lakewarden.log.writer import LogWriter
-from tests.fixtures.children import CONTEXT, exit_statuses
+from lakewarden.storage.objects import ObjectStore, StoredObject
+from tests.fixtures.children import CONTEXT, ended, exit_statuses, start
 from tests.fixtures.lakes import (
     NOTES,
     Rows,
@@ -74,13 +76,15 @@ def _flush_until(uri: str, stop: Event) -> None:
 
 def _write_steps(uri: str, stop: Event) -> None:
     """Upserts and deletes of the 20 scopes; the same steps as `_model`."""
-    with Lakehouse.open(uri) as lake:
-        table = lake.table(NOTES)
-        for upserts, deletes in _steps():
-            table.write([{**row, "user": user} for user in _SCOPES for row in notes(upserts)], user_column="user")
-            for user in _SCOPES[::4]:
-                table.delete(keys(deletes), user=user)
-    stop.set()
+    try:
+        with Lakehouse.open(uri) as lake:
+            table = lake.table(NOTES)
+            for upserts, deletes in _steps():
+                table.write([{**row, "user": user} for user in _SCOPES for row in notes(upserts)], user_column="user")
+                for user in _SCOPES[::4]:
+                    table.delete(keys(deletes), user=user)
+    finally:
+        stop.set()
 
 
 def _steps() -> list[tuple[Rows, list[int]]]:
@@ -116,11 +120,44 @@ def test_two_flush_jobs_of_the_same_scopes_while_a_third_process_writes(warehous
         assert lake.pending() == []
 
 
-# A writer that is held up
+# A writer that is held up between two of its steps
+
+_STEPS = ("before-put", "append:put", "append:looked")
 
 
-def _slow_writer(uri: str, place: str, hours: int, arrived: Event, go_on: Event, outcome: Path) -> None:
-    """Appends one row with its clock so many hours off; stops at `place` until it may go on."""
+class _HeldStore:
+    """The store, with a stop before each creation."""
+
+    def __init__(self, store: ObjectStore, reach: Reach) -> None:
+        self._store = store
+        self._reach = reach
+
+    @property
+    def uri(self) -> str:
+        return self._store.uri
+
+    def create(self, key: str, data: bytes) -> None:
+        self._reach("before-put")
+        self._store.create(key, data)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._store.put(key, data)
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._store.get_range(key, start, length)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        return self._store.list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._store.delete(keys)
+
+
+def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event, outcome: Path) -> None:
+    """Writes one row, its clock so many hours off; stops at `place` until it may go on."""
 
     def clock() -> datetime:
         return datetime.now(UTC) + timedelta(hours=hours)
@@ -131,18 +168,45 @@ def _slow_writer(uri: str, place: str, hours: int, arrived: Event, go_on: Event,
             assert go_on.wait(60)
 
     with Lakehouse.open(uri, clock=clock) as lake:
+        client = lake.table(NOTES)
         warehouse = lake.warehouse
-        table = lake.table(NOTES).table
-        writer = LogWriter(warehouse.state, table.log_id, warehouse.settings.log, clock, random_id, reach=reach)
-        batch = log_batch(table.schema, *_one_row(table.schema.names), UPSERT)
+        store = _HeldStore(warehouse.state, reach)
+        writer = LogWriter(store, client.table.log_id, warehouse.settings.log, clock, random_id, reach=reach)
         try:
-            receipt = writer.append(batch)
-            outcome.write_text(f"acknowledged {receipt.last_seq}")
+            replace(client, writer=writer).write(notes({500: "slow"}), user="ann")
         except LakewardenError as error:
-            outcome.write_text(f"refused {error.code}")
+            outcome.write_text(f"refused: {error.code}")
+            return
+    outcome.write_text("acknowledged")
 
 
-def _one_row(names: list[str]) -> tuple[object, object]:
-    import pyarrow as pa
+@pytest.mark.parametrize("settled", [True, False], ids=["flushed", "written"])
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("place", _STEPS)
+def test_a_writer_held_up_is_acknowledged_and_there_or_refused(
+    warehouse_uri: str, tmp_path: Path, place: str, hours: int, settled: bool
+) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        table = make_notes(lake)
+        table.write(notes({1: "early"}), user="ann")
+        arrived, go_on = CONTEXT.Event(), CONTEXT.Event()
+        outcome = tmp_path / "outcome"
+        child = start(_write_slowly, warehouse_uri, place, hours, arrived, go_on, outcome)
+        assert arrived.wait(60)
+        for number in range(3):
+            table.write(notes({1: f"late {number}"}), user="ann")
+            table.write(notes({1: f"late {number}"}), user="bob")
+            if settled:
+                lake.flush()
+        go_on.set()
+        assert ended(child) == 0
 
-    return pa.table({names[0]: pa.array([500], pa.int64()), names[1]: ["slow"]}), pa.array(["ann"])
+        expected = {1: "late 2"}
+        if outcome.read_text() == "acknowledged":
+            expected[500] = "slow"
+        assert strong(table, "ann") == expected
+        lake.flush()
+        assert strong(table, "ann") == eventual(table, "ann") == expected
+        assert strong(table, "bob") == {1: "late 2"}
+        assert lake.pending() == []
+        assert log_files(lake) == []

@@ -160,7 +160,7 @@ def outcome(read: Any) -> object:
     return array
 
 
-@pytest.mark.parametrize(("type", "value", "expected"), TAKEN, ids=str)
+@pytest.mark.parametrize(("type", "value", "expected"), TAKEN)
 def test_what_fits_is_kept(type: str, value: object, expected: object) -> None:
     column = ColumnType.parse(type)
     for array in ways(column, [None, value, value]):
@@ -169,7 +169,7 @@ def test_what_fits_is_kept(type: str, value: object, expected: object) -> None:
         assert array.to_pylist() == [None, expected, expected]
 
 
-@pytest.mark.parametrize(("type", "value"), REFUSED, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("type", "value"), REFUSED)
 def test_what_does_not_fit_is_refused_by_its_row(type: str, value: object) -> None:
     column = ColumnType.parse(type)
     assert set(ways(column, [None, value])) == {1}

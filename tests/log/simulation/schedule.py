@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.names import listings
 from lakewarden.log.view import read_view
@@ -48,7 +48,10 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     if _POISONED in users:
         house.tables[_POISONED].broken = True
     _cast(house, roles)
-    world.run()
+    try:
+        world.run()
+    except Corrupt as error:  # actors expect failures and lost races, never this
+        raise Broken(f"the log is called corrupt: {error.message}") from error
     try:
         _peace(house)
     except LakewardenError as error:

@@ -1,0 +1,157 @@
+"""Events stored in batches: every one there, cheap, and Dagster's inside as it is counted on."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.events import DagsterEvent
+
+from assets.tables import asset_key
+from jobs import batches
+from jobs.batches import log_events
+from jobs.booking import Booked, book_events, register_users
+from jobs.sqlite import relaxed
+from lakewarden.delta.history import HistoryEntry
+from lakewarden.report import ScopeReport, ScopeState
+from lakewarden.scope import Scope, TableName
+from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.postgres import PostgresServer
+
+pytestmark = DAGSTER
+
+MANY = 1_000
+TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
+
+
+def booked(table: TableName, user: str, commits: int = 20) -> Booked:
+    report = ScopeReport(
+        scope=Scope(table, user),
+        operation="flush",
+        outcome="done",
+        uri=f"/lake/data/{table.namespace}/{table.name}/{user}",
+        version=commits,
+        parameters={"reason": "1000 pending rows of rows:1000"},
+        metrics={"rows_upserted": 200, "rows_deleted": 0, "files_added": 1, "files_removed": 1, "bytes_added": 4_000},
+        state=ScopeState(version=commits, rows=1_200, files=3, bytes=30_000, last_seq=1 << 40),
+    )
+    entry = HistoryEntry(
+        version=0,
+        timestamp="1795247491773",
+        operation="MERGE",
+        parameters={"predicate": "id"},
+        operation_metrics={"numTargetRowsInserted": 200, "numTargetRowsUpdated": 0, "numOutputBytes": 4_000},
+        user_metadata={"job_id": "FL-01a1fd16ca9f-0c71d863"},
+        engine_info="delta-rs:py-1.6.6",
+        read_version=0,
+    )
+    return Booked(report, [entry] * commits)
+
+
+def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> float:
+    """Books them from an op; returns the seconds that it took."""
+    took: list[float] = []
+
+    @dg.op
+    def book(context: dg.OpExecutionContext) -> None:
+        started = time.perf_counter()
+        register_users(context.instance, [one.report.scope for one in all_booked])
+        book_events(context, all_booked)
+        took.append(time.perf_counter() - started)
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def booking_job() -> None:
+        book()
+
+    assert booking_job.execute_in_process(instance=instance).success
+    return took[0]
+
+
+@pytest.fixture
+def postgres_instance(postgres: PostgresServer, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    place = f"hostname: {postgres.host}, port: {postgres.port}, username: {postgres.user}, password: {postgres.password}"
+    storage = f"storage: {{postgres: {{postgres_db: {{{place}, db_name: {postgres.database}}}}}}}\n"
+    (tmp_path / "dagster.yaml").write_text(f"telemetry: {{enabled: false}}\n{storage}")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        yield instance
+
+
+def assert_all_there(instance: dg.DagsterInstance, table: TableName, users: int) -> None:
+    key = asset_key(table)
+    assert len(instance.get_materialized_partitions(key)) == users
+    assert len(instance.get_dynamic_partitions(str(table))) == users
+    assert instance.get_latest_materialization_event(key) is not None, "the asset's own entry is written too"
+
+
+def test_a_thousand_events_on_sqlite_cost_little(instance: dg.DagsterInstance) -> None:
+    took = book_in_a_run(instance, [booked(TABLES[0], f"u_{i}") for i in range(MANY)])
+    assert_all_there(instance, TABLES[0], MANY)
+    assert took < MANY * 0.010, f"{took / MANY * 1_000:.1f} ms a scope"
+
+
+def test_a_thousand_events_on_postgres_cost_little(postgres_instance: dg.DagsterInstance) -> None:
+    half = [booked(table, f"u_{i}") for i in range(MANY // 2) for table in TABLES]
+    took = book_in_a_run(postgres_instance, half)
+    for table in TABLES:
+        assert_all_there(postgres_instance, table, MANY // 2)
+    assert took < MANY * 0.004, f"{took / MANY * 1_000:.1f} ms a scope"
+
+
+def test_dagster_still_takes_batches(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails when a Dagster to come stores them alone again, or knows another way."""
+    stored: list[int] = []
+    storage = type(instance.event_log_storage)
+    inherited = storage.store_event_batch
+    monkeypatch.setattr(
+        storage, "store_event_batch", lambda self, events: (stored.append(len(events)), inherited(self, events))[1]
+    )
+    book_in_a_run(instance, [booked(TABLES[0], f"u_{i}", 1) for i in range(batches.BATCH + 7)])
+    assert stored == [batches.BATCH, 7]
+
+
+def test_without_that_way_the_public_one_is_taken(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        DagsterEvent, "asset_materialization", staticmethod(_of_another_dagster(DagsterEvent.asset_materialization))
+    )
+    book_in_a_run(instance, [booked(TABLES[0], f"u_{i}", 1) for i in range(5)])
+    assert_all_there(instance, TABLES[0], 5)
+
+
+def _of_another_dagster(original: object) -> object:
+    def asset_materialization(step_context: object, materialization: object) -> object:
+        assert callable(original)
+        return original(step_context, materialization)
+
+    return asset_materialization
+
+
+def test_materializations_and_observations_go_in_batches_of_their_own(instance: dg.DagsterInstance) -> None:
+    @dg.op
+    def log(context: dg.OpExecutionContext) -> None:
+        events = [kind("a", partition=str(i)) for i in range(3) for kind in (dg.AssetMaterialization, dg.AssetObservation)]
+        log_events(context, events)
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def logging_job() -> None:
+        log()
+
+    assert logging_job.execute_in_process(instance=instance).success
+    assert len(instance.fetch_materializations(dg.AssetKey("a"), limit=10).records) == 3
+    assert len(instance.fetch_observations(dg.AssetKey("a"), limit=10).records) == 3
+
+
+def test_sqlite_waits_for_the_disk_again_afterwards(instance: dg.DagsterInstance) -> None:
+    with relaxed(instance.event_log_storage, "a-run"):
+        pass
+    with instance.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]  # SQLite's own
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == _default_synchronous()
+
+
+def _default_synchronous() -> int:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return int(connection.execute("PRAGMA synchronous").fetchone()[0])

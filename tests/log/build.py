@@ -1,0 +1,91 @@
+"""A table, rows for its log, and a store that counts and fails on request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.catalog.types import ColumnType
+from lakewarden.clock import random_id, system_clock
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.view import LogView, read_view, rows_of
+from lakewarden.log.writer import LogWriter
+from lakewarden.settings import LogSettings
+from lakewarden.storage.local import LocalObjects
+from lakewarden.storage.objects import StoredObject
+
+T = TypeVar("T")
+
+LOG = "0123456789abcdef"
+
+
+def column(number: int, name: str, kind: str) -> SchemaColumn:
+    return SchemaColumn(number, name, ColumnType.parse(kind), nullable=True, default=None)
+
+
+NOTES = TableSchema(1, (column(1, "id", "BIGINT"), column(2, "text", "TEXT")), ("id",))
+
+
+def notes(user: str, *ids: int) -> LogBatch:
+    rows = pa.table({"id": pa.array(ids, pa.int64()), "text": [f"{user} {each}" for each in ids]})
+    return log_batch(NOTES, rows, user, UPSERT)
+
+
+def joined(*batches: LogBatch) -> LogBatch:
+    return LogBatch(1, pa.concat_tables([batch.rows for batch in batches]))
+
+
+class Store(LocalObjects):
+    """A real directory; `before` and `after` are told of each call, and may raise."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+        self.calls: Counter[str] = Counter()
+        self.before: Callable[[str, str], None] = lambda call, key: None
+        self.after: Callable[[str, str], None] = lambda call, key: None
+
+    def create(self, key: str, data: bytes) -> None:
+        self._told("create", key, lambda: super(Store, self).create(key, data))
+
+    def get(self, key: str) -> bytes:
+        return self._told("get", key, lambda: super(Store, self).get(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._told("get", key, lambda: super(Store, self).get_range(key, start, length))
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        return self._told("list", prefix, lambda: super(Store, self).list(prefix))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        doomed = [*keys]
+        self._told("delete", ",".join(doomed), lambda: super(Store, self).delete(doomed))
+
+    def _told(self, call: str, key: str, done: Callable[[], T]) -> T:
+        self.calls[call] += 1
+        self.before(call, key)
+        result = done()
+        self.after(call, key)
+        return result
+
+
+def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWriter:
+    return LogWriter(store, LOG, settings or LogSettings(), system_clock, random_id, pause=lambda seconds: None)
+
+
+def view_of(store: LocalObjects) -> LogView:
+    return read_view(store, LOG, HeaderCache())
+
+
+def pending_ids(store: LocalObjects, user: str) -> list[int]:
+    pending = view_of(store).pending.get(user)
+    return [] if pending is None else ids_of(rows_of(store, pending, (NOTES,)))
+
+
+def ids_of(rows: pa.Table) -> list[int]:
+    return cast("list[int]", rows.column("id").to_pylist())

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakewarden.clock import random_id
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.log.drain import Drained, drain, read_hot
+from lakewarden.log.position import end_of
+from lakewarden.log.scope import LogScope
+from lakewarden.log.settle import settle
+from lakewarden.settings import LogSettings
+from tests.log.build import NOTES, Store, ids_of, notes, view_of, writer
+
+
+@dataclass
+class Ledger:
+    """A cold scope that takes rows in the order of their commits."""
+
+    mark: int | None = None
+    ids: list[int] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
+
+    def watermark(self) -> int | None:
+        return self.mark
+
+    def commit(self, rows: pa.Table, end: int) -> None:
+        before = self.mark
+        self.meanwhile()
+        if self.mark != before:
+            raise Conflict("another commit came between")
+        self.ids += ids_of(rows)
+        self.mark = end
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def scope(store: Store) -> LogScope:
+    return LogScope.of(store, view_of(store), "u", (NOTES,))
+
+
+def test_pending_rows_are_committed_once(store: Store) -> None:
+    ledger = Ledger()
+    writer(store).append(notes("u", 1, 2))
+    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(0), committed=True)
+    writer(store).append(notes("u", 3))
+    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(1), committed=True)
+    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(1), committed=False)
+    assert ledger.ids == [1, 2, 3]
+
+
+def test_the_loser_of_a_race_starts_again(store: Store) -> None:
+    ledger = Ledger()
+    writer(store).append(notes("u", 1))
+    late = scope(store)
+
+    def faster() -> None:
+        ledger.meanwhile = lambda: None
+        writer(store).append(notes("u", 2))
+        drain(scope(store), lambda: ledger, attempts=1)
+
+    ledger.meanwhile = faster
+    assert drain(late, lambda: ledger, attempts=2) == Drained(end_of(1), committed=False)
+    assert ledger.ids == [1, 2]
+
+
+def test_rows_that_were_settled_meanwhile_are_looked_for_again(store: Store) -> None:
+    ledger = Ledger()
+    writer(store).append(notes("u", 1))
+    late, view = scope(store), view_of(store)
+    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    writer(store).append(notes("u", 2))
+    assert drain(late, lambda: ledger, attempts=2) == Drained(end_of(1), committed=True)
+    assert ledger.ids == [2]
+
+
+def test_attempts_are_bounded(store: Store) -> None:
+    def lose() -> None:
+        raise Conflict("compacted meanwhile")
+
+    ledger = Ledger(meanwhile=lose)
+    writer(store).append(notes("u", 1))
+    with pytest.raises(Conflict, match="in 3 attempts another commit came between; the last time: compacted meanwhile"):
+        drain(scope(store), lambda: ledger, attempts=3)
+
+
+def test_a_watermark_beyond_the_log_is_corrupt_never_nothing_to_do(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    with pytest.raises(Corrupt, match="copied, imported, or belongs to another warehouse"):
+        drain(scope(store), lambda: Ledger(mark=end_of(1)), attempts=1)
+    with pytest.raises(Corrupt):
+        read_hot(lambda: scope(store), lambda: Ledger(mark=end_of(1)))
+
+
+def test_a_strong_read_has_what_the_table_has_not(store: Store) -> None:
+    ledger = Ledger()
+    writer(store).append(notes("u", 1))
+    drain(scope(store), lambda: ledger, attempts=1)
+    assert read_hot(lambda: scope(store), lambda: ledger).rows is None
+    writer(store).append(notes("u", 2))
+    read = read_hot(lambda: scope(store), lambda: ledger)
+    assert read.rows is not None
+    assert (read.rows.column("id").to_pylist(), read.end) == ([2], end_of(1))

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewarden.clock import random_id
+from lakewarden.errors import StorageUnavailable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log import names
+from lakewarden.log.clean import clean
+from lakewarden.log.cut import Cut, encode_cut, newest_cut
+from lakewarden.log.settle import settle
+from lakewarden.log.view import LogView
+from lakewarden.settings import LogSettings
+from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+
+ALWAYS, HALF, NEVER = LogSettings(carry_below=1), LogSettings(carry_below=0.5), LogSettings(carry_below=0)
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def settled(
+    store: Store, *users: str, view: LogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
+) -> LogView:
+    view = view or view_of(store)
+    settle(store, view, dict.fromkeys(users, view.end), settings=settings, new_id=random_id, reach=reach)
+    return view_of(store)
+
+
+def kinds(store: Store) -> list[str]:
+    return [each.key.split("/")[2] for each in store.list("log")]
+
+
+def test_a_full_flush_leaves_one_cut(store: Store) -> None:
+    for n in range(3):
+        writer(store).append(joined(notes("a", n), notes("b", n)))
+    view = settled(store, "a", "b")
+    assert (view.cut.upto, view.cut.carry, view.cut.settled, view.pending, view.litter) == (2, (), {}, {}, False)
+    assert kinds(store) == ["cuts"]
+    writer(store).append(notes("a", 9))
+    assert pending_ids(store, "a") == [9]
+    assert settled(store, "a").cut.version == 2
+    assert kinds(store) == ["cuts"]
+
+
+def test_a_small_flush_only_marks(store: Store) -> None:
+    writer(store).append(joined(*(notes(f"u{n}", n) for n in range(10))))
+    view = settled(store, "u3")
+    assert (view.cut.upto, [*view.cut.settled], len(view.pending)) == (-1, ["u3"], 9)
+    assert kinds(store) == ["cuts", "segments"]
+    writer(store).append(notes("u3", 33))
+    assert pending_ids(store, "u3") == [33]
+
+
+def test_rows_are_carried_when_little_is_left(store: Store) -> None:
+    writer(store).append(joined(*(notes(f"u{n}", n) for n in range(10))))
+    view = settled(store, *(f"u{n}" for n in range(8)))
+    assert (view.cut.upto, len(view.cut.carry), [*view.pending], view.cut.settled) == (0, 1, ["u8", "u9"], {})
+    assert kinds(store) == ["carry", "cuts"]
+    assert pending_ids(store, "u9") == [9]
+    assert settled(store, "u8").pending.keys() == {"u9"}
+    assert settled(store, "u9").cut.carry == ()
+    assert kinds(store) == ["cuts"]
+
+
+def test_positions_without_open_rows_go_whatever_follows(store: Store) -> None:
+    for user in ("a", "a", "b", "a"):
+        writer(store).append(notes(user, 1))
+    view = settled(store, "a", settings=NEVER)
+    assert view.cut.upto == 1
+    assert [each.key for each in store.list(names.segments(LOG))] == [names.segment_key(LOG, 2), names.segment_key(LOG, 3)]
+    assert [*view.pending] == ["b"]
+
+
+def test_a_scope_that_cannot_be_flushed_keeps_only_its_own_rows(store: Store) -> None:
+    for n in range(60):
+        writer(store).append(joined(notes("poisoned", n), *(notes(f"u{i}", n) for i in range(9))))
+        view = settled(store, *(f"u{i}" for i in range(9)))
+        assert [*view.pending] == ["poisoned"]
+        assert (len(view.run), view.cut.settled) == (0, {})
+        assert len(view.cut.carry) <= 8
+    assert pending_ids(store, "poisoned") == [*range(60)]
+    settled(store, "poisoned")
+    assert kinds(store) == ["cuts"]
+
+
+def test_rows_keep_their_numbers_when_they_move(store: Store) -> None:
+    writer(store).append(joined(notes("a", 1), notes("b", 2, 3)))
+    writer(store).append(notes("b", 4))
+    before = [(each.first_seq, each.rows, each.stored_at) for each in view_of(store).pending["b"].ranges]
+    for _ in range(3):
+        view = settled(store, "a", settings=ALWAYS)
+        assert [(each.first_seq, each.rows, each.stored_at) for each in view.pending["b"].ranges] == before
+        writer(store).append(notes("a", 1))
+
+
+def test_a_watermark_within_a_segment_settles_only_what_lies_before(store: Store) -> None:
+    writer(store).append(notes("u", 1, 2))
+    writer(store).append(notes("u", 3, 4))
+    view = view_of(store)
+    settle(store, view, {"u": view.end - (1 << 27)}, settings=HALF, new_id=random_id)
+    assert pending_ids(store, "u") == [3, 4]
+
+
+def test_settling_nothing_new_makes_no_cut(store: Store) -> None:
+    writer(store).append(joined(notes("a", 1), notes("b", 2, 3, 4)))
+    first = settled(store, "a", settings=NEVER)
+    assert settled(store, "a", settings=NEVER).cut == first.cut
+    assert settled(store, "nobody", settings=NEVER).cut == first.cut
+
+
+def test_two_that_settle_at_once_are_both_heard(store: Store) -> None:
+    writer(store).append(joined(*(notes(f"u{n}", n) for n in range(8))))
+    stale = view_of(store)
+    settled(store, "u1", settings=NEVER)
+    view = settled(store, "u2", view=stale, settings=NEVER)
+    assert {*view.cut.settled} == {"u1", "u2"}
+    last = settled(store, *(f"u{n}" for n in range(8)), view=stale)
+    assert (last.cut.upto, last.pending) == (0, {})
+
+
+def test_who_makes_a_cut_too_late_reads_again(store: Store) -> None:
+    """A number that was pruned is free again: the cut that takes it does not count, nor does its carry stay."""
+    for user in ("a", "b"):
+        writer(store).append(notes(user, 1))
+    stale = view_of(store)
+    settled(store, "a", settings=NEVER)
+    writer(store).append(notes("c", 3))
+    settled(store, "c", settings=NEVER)
+    assert newest_cut(store, LOG).version == 2
+    view = settled(store, "b", view=stale, settings=ALWAYS)
+    assert (view.cut.upto, view.pending) == (2, {})
+    assert kinds(store) == ["cuts"]
+
+
+def test_a_cut_whose_answer_was_lost_is_looked_for(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+
+    def lose(call: str, _key: str) -> None:
+        if call == "create":
+            store.after = lambda call, key: None
+            raise StorageUnavailable("no answer")
+
+    store.after = lose
+    view = settled(store, "u")
+    assert (view.cut.version, view.pending) == (1, {})
+
+
+def test_a_store_that_takes_no_cut_is_unavailable_and_loses_nothing(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+
+    def refuse(call: str, _key: str) -> None:
+        if call == "create":
+            raise StorageUnavailable("not now")
+
+    store.before = refuse
+    with pytest.raises(StorageUnavailable, match="not now"):
+        settled(store, "u")
+    assert pending_ids(store, "u") == [1]
+
+
+@pytest.mark.parametrize(
+    "place", ["settle:carried", "settle:cut", "settle:confirmed", "clean:cuts", "clean:segments", "clean:carry"]
+)
+def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store, place: str) -> None:
+    writer(store).append(joined(notes("a", 1), notes("b", 2)))
+    settled(store, "a", settings=ALWAYS)
+    writer(store).append(joined(notes("a", 3), notes("b", 4)))
+
+    def crash(step: str) -> None:
+        if step == place:
+            raise Crash
+
+    with pytest.raises(Crash):
+        settled(store, "a", settings=ALWAYS, reach=crash)
+    assert pending_ids(store, "b") == [2, 4]
+    view = settled(store, "a", settings=ALWAYS)
+    assert pending_ids(store, "b") == [2, 4]
+    assert not view.litter
+    settled(store, "b")
+    assert "segments" not in kinds(store)
+    assert kinds(store).count("cuts") == 1
+
+
+def test_cleaning_an_empty_log_does_nothing(store: Store) -> None:
+    clean(store, LOG)
+    assert store.list("log") == []
+
+
+def test_a_cut_that_was_replaced_while_it_was_read_does_not_count(store: Store) -> None:
+    """Listed as the newest, pruned, and made again by one that slept: what is read is not what was listed."""
+    store.create(names.cut_key(LOG, 1), encode_cut(Cut(upto=1)))
+
+    def replace(call: str, _key: str) -> None:
+        if call == "get":
+            store.before = lambda call, key: None
+            store.create(names.cut_key(LOG, 2), encode_cut(Cut(upto=2)))
+            store.delete([names.cut_key(LOG, 1)])
+            store.create(names.cut_key(LOG, 1), encode_cut(Cut(upto=9)))
+
+    store.before = replace
+    assert newest_cut(store, LOG).upto == 2

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.clock import random_id
+from lakewarden.errors import Corrupt
+from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.position import NOTHING, end_of, seq_of
+from lakewarden.log.scope import LogScope
+from lakewarden.log.settle import settle
+from lakewarden.log.view import read_view, read_views, rows_of
+from lakewarden.log.writer import LogWriter
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import Missing
+from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def test_an_unknown_log_is_empty(store: Store) -> None:
+    view = view_of(store)
+    assert (view.pending, view.end, view.last_position, view.litter) == ({}, NOTHING, NOTHING, False)
+
+
+def test_pending_rows_are_counted_by_scope(store: Store) -> None:
+    clock = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(hours=1)])
+    late = LogWriter(store, LOG, LogSettings(), lambda: next(clock), random_id)
+    for batch in (joined(notes("a", 1, 2), notes("b", 3)), notes("a", 4), notes("a", 5)):
+        late.append(batch)
+    view = view_of(store)
+    a, b = view.pending["a"], view.pending["b"]
+    assert (a.rows, a.first_seq, a.last_seq, a.oldest) == (4, seq_of(0, 0), seq_of(2, 0), NOON - timedelta(hours=1))
+    assert (b.rows, b.oldest) == (1, NOON)
+    assert a.bytes > 3 * b.bytes - 100
+    assert view.end == end_of(2)
+    assert pickle.loads(pickle.dumps(a)) == a
+
+
+def test_what_lies_behind_a_gap_is_not_there_yet(store: Store) -> None:
+    for n in range(3):
+        writer(store).append(notes("u", n))
+    gap = store.get(names.segment_key(LOG, 1))
+    store.delete([names.segment_key(LOG, 1)])
+    assert (pending_ids(store, "u"), view_of(store).end) == ([0], end_of(0))
+    store.create(names.segment_key(LOG, 1), gap)
+    assert pending_ids(store, "u") == [0, 1, 2]
+
+
+def test_headers_are_read_once(store: Store) -> None:
+    cache = HeaderCache()
+    for n in range(5):
+        writer(store).append(notes("u", n))
+    read_view(store, LOG, cache)
+    writer(store).append(notes("u", 5))
+    store.calls.clear()
+    assert read_view(store, LOG, cache).pending["u"].rows == 6
+    assert store.calls == {"list": 2, "get": 1}
+
+
+def test_a_bounded_cache_forgets_the_oldest(store: Store) -> None:
+    cache = HeaderCache(max_chunks=2)
+    for n in range(3):
+        writer(store).append(notes("u", n))
+    assert read_view(store, LOG, cache).pending["u"].rows == 3
+    assert [cache.header(names.segment_key(LOG, n)) is None for n in range(3)] == [True, False, False]
+
+
+def test_all_logs_are_found_by_one_listing_and_quiet_ones_cost_nothing(store: Store) -> None:
+    def writer_of(log_id: str) -> LogWriter:
+        return LogWriter(store, log_id, LogSettings(), lambda: NOON, random_id)
+
+    cache, logs = HeaderCache(), [f"log{n}" for n in range(20)]
+    for log_id in logs:
+        writer_of(log_id).append(notes("u", 1))
+    for log_id, view in read_views(store, cache).items():
+        settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id, cache=cache)
+        assert not read_view(store, log_id, cache).litter
+    writer_of("log7").append(notes("u", 2))
+    store.calls.clear()
+    views = read_views(store, cache)
+    assert {log_id for log_id, view in views.items() if view.pending} == {"log7"}
+    assert store.calls == {"list": 2, "get": 1}
+
+
+def test_rows_that_are_cleaned_while_they_are_read_are_missing(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    view = view_of(store)
+    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    with pytest.raises(Missing):
+        rows_of(store, view.pending["u"], (NOTES,))
+
+
+def test_a_log_that_is_settled_while_it_is_read_is_read_again(store: Store) -> None:
+    writer(store).append(joined(notes("u", 1), notes("v", 2)))
+
+    def flush(call: str, key: str) -> None:
+        if call == "list" and key == f"log/{LOG}":
+            store.after = lambda call, key: None
+            view = view_of(store)
+            settle(store, view, {"u": view.end}, settings=LogSettings(carry_below=1), new_id=random_id)
+
+    store.after = flush
+    assert [*view_of(store).pending] == ["v"]
+
+
+def test_a_scope_of_the_log_can_be_read_looked_at_again_and_shipped(store: Store) -> None:
+    writer(store).append(notes("u", 1, 2))
+    scope = LogScope.of(store, view_of(store), "u", (NOTES,))
+    rows = scope.rows()
+    assert scope.later(rows, seq_of(0, 0)).column("id").to_pylist() == [2]  # type: ignore[union-attr]
+    assert scope.later(rows, seq_of(0, 1)) is None
+    assert scope.later(rows, NOTHING) is rows
+    writer(store).append(notes("u", 3))
+    assert scope.again().rows().column("id").to_pylist() == [1, 2, 3]
+    assert LogScope.of(store, view_of(store), "nobody", (NOTES,)).rows().num_rows == 0
+
+
+def test_strangers_do_no_harm(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    for key in ("segments/README", "cuts/x", "carry/1", "other/1", "segments/1/2"):
+        store.create(f"log/{LOG}/{key}", b"?")
+    assert pending_ids(store, "u") == [1]
+
+
+def test_a_segment_that_somebody_took_away_is_corrupt_not_settled(store: Store) -> None:
+    writer(store).append(joined(*(notes(f"u{n}", n) for n in range(10))))
+    view = view_of(store)
+    settle(store, view, {f"u{n}": view.end for n in range(9)}, settings=LogSettings(), new_id=random_id)
+    store.delete([each.key for each in store.list(f"log/{LOG}/carry")])
+    with pytest.raises(Corrupt, match=r"carry/.* is missing in .*, although the newest cut \(1\) of its log needs it"):
+        view_of(store)
+
+
+def test_a_damaged_cut_is_corrupt(store: Store) -> None:
+    store.create(names.cut_key(LOG, 1), b'{"upto": 3}')
+    with pytest.raises(Corrupt, match=r"cuts/0+1 cannot be read"):
+        view_of(store)

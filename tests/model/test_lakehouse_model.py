@@ -1,0 +1,268 @@
+"""Any sequence of writes, flushes, maintenance and restores over a few scopes equals a dictionary.
+
+Under strong freshness it is the dictionary now, under eventual the one as of the scope's last commit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lakewarden import Column, Lakehouse
+from lakewarden.errors import ConstraintViolation, NotFound
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.settings import CompactionSettings, LogSettings, Settings
+from tests.fixtures.lakes import Rows, eventual, keys, notes, strong
+
+_USER_TABLE = "chat.notes"
+_SHARED_TABLE = "chat.rooms"
+_USERS = ("ann", "bob/..", "Ünï")
+_SCOPES: tuple[tuple[str, str | None], ...] = (*((_USER_TABLE, user) for user in _USERS), (_SHARED_TABLE, None))
+
+_scopes = st.sampled_from(_SCOPES)
+_tables = st.sampled_from([_USER_TABLE, _SHARED_TABLE])
+_ids = st.integers(0, 9)
+_rows = st.dictionaries(_ids, st.text("abcdef", max_size=4), min_size=1, max_size=5)
+
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where syncs cost nothing: crashes are not this test's matter."""
+
+_SMALL = Settings(compaction=CompactionSettings(min_eligible_segments=2), log=LogSettings(segment_max_rows=4))
+"""Compactions after two flushes, and several segments a write."""
+
+
+@dataclass
+class Model:
+    """One scope: its rows now, those of every version by its moment, and what is pending."""
+
+    hot: Rows = field(default_factory=dict)
+    versions: list[Rows] = field(default_factory=list)
+    pending: bool = False
+    vacuumed_to: int = 0
+    """The oldest version that must still be restorable."""
+
+    @property
+    def cold(self) -> Rows:
+        return self.versions[-1] if self.versions else {}
+
+
+class LakehouseMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory(dir=_MEMORY)
+        self._ahead = timedelta()
+        self.lake = Lakehouse.open(self._directory.name, settings=_SMALL, clock=self._now)
+        self.models: dict[tuple[str, str | None], Model] = {}
+
+    def teardown(self) -> None:
+        self.lake.close()
+        self._directory.cleanup()
+
+    def _now(self) -> datetime:
+        return datetime.now(UTC) + self._ahead
+
+    @initialize()
+    def create(self) -> None:
+        self.lake.create_namespace("chat")
+        for table in (_USER_TABLE, _SHARED_TABLE):
+            self._create(table)
+
+    def _create(self, table: str) -> None:
+        kind: Any = "USER" if table == _USER_TABLE else "SHARED"
+        columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+        self.lake.create_table(table, type=kind, columns=columns, primary_key=["id"])
+        self.models |= {scope: Model() for scope in _SCOPES if scope[0] == table}
+
+    # Writing
+
+    @rule(scope=_scopes, rows=_rows)
+    def upsert(self, scope: tuple[str, str | None], rows: Rows) -> None:
+        self.lake.table(scope[0]).write(notes(rows), user=scope[1])
+        self._wrote(scope, rows)
+
+    @rule(scope=_scopes, rows=_rows)
+    def insert(self, scope: tuple[str, str | None], rows: Rows) -> None:
+        table = self.lake.table(scope[0])
+        if rows.keys() & self.models[scope].hot.keys():
+            with pytest.raises(ConstraintViolation, match="already"):
+                table.write(notes(rows), user=scope[1], mode="insert")
+            return
+        table.write(notes(rows), user=scope[1], mode="insert")
+        self._wrote(scope, rows)
+
+    @rule(rows=st.dictionaries(st.tuples(st.sampled_from(_USERS), _ids), st.text("xyz", max_size=3), min_size=1, max_size=6))
+    def upsert_of_many_users(self, rows: dict[tuple[str, int], str]) -> None:
+        given = [{"owner": user, "id": key, "text": text} for (user, key), text in rows.items()]
+        self.lake.table(_USER_TABLE).write(given, user_column="owner")
+        for (user, key), text in rows.items():
+            self._wrote((_USER_TABLE, user), {key: text})
+
+    @rule(scope=_scopes, ids=st.sets(_ids, min_size=1, max_size=4))
+    def delete(self, scope: tuple[str, str | None], ids: set[int]) -> None:
+        self.lake.table(scope[0]).delete(keys(ids), user=scope[1])
+        model = self.models[scope]
+        model.hot = {key: text for key, text in model.hot.items() if key not in ids}
+        model.pending = True
+
+    def _wrote(self, scope: tuple[str, str | None], rows: Rows) -> None:
+        model = self.models[scope]
+        model.hot = model.hot | rows
+        model.pending = True
+
+    # Flushing
+
+    @rule()
+    def flush(self) -> None:
+        self._flushed(self.lake.flush())
+
+    @rule(scope=_scopes)
+    def flush_one(self, scope: tuple[str, str | None]) -> None:
+        reports = self.lake.flush_scopes([Scope(TableName.parse(scope[0]), scope[1])])
+        assert len(reports) == int(self.models[scope].pending)
+        self._flushed(reports)
+
+    def _flushed(self, reports: list[ScopeReport]) -> None:
+        for report in reports:
+            assert report.outcome == "done", report
+            model = self._model(report)
+            assert model.pending
+            assert report.version == len(model.versions)
+            model.versions.append(model.hot)
+            model.pending = False
+
+    # Maintenance
+
+    @rule(table=_tables)
+    def compact(self, table: str) -> None:
+        self._same_rows(self.lake.compact(table))
+
+    @rule(table=_tables, zorder=st.sampled_from([(), ("text",), ("id", "text")]))
+    def optimize(self, table: str, zorder: tuple[str, ...]) -> None:
+        self._same_rows(self.lake.optimize(table, zorder=zorder))
+
+    @rule(table=_tables, dry_run=st.booleans())
+    def vacuum(self, table: str, dry_run: bool) -> None:
+        self._vacuumed(self.lake.vacuum(table, dry_run=dry_run))
+
+    @rule(table=_tables)
+    def vacuum_at_once(self, table: str) -> None:
+        self._vacuumed(self.lake.vacuum(table, retain_hours=0, force=True, dry_run=False))
+
+    @rule(days=st.integers(1, 10))
+    def wait(self, days: int) -> None:
+        self._ahead += timedelta(days=days)
+
+    def _same_rows(self, reports: list[ScopeReport]) -> None:
+        for report in reports:
+            assert report.fault is None, report
+            model = self._model(report)
+            if report.outcome == "done":
+                self._catch_up(report, model)
+
+    def _vacuumed(self, reports: list[ScopeReport]) -> None:
+        for report in reports:
+            assert report.fault is None, report
+            model = self._model(report)
+            if report.outcome == "done":
+                model.vacuumed_to = len(model.versions) - 1  # at most: what lies before may be gone
+                self._catch_up(report, model)
+
+    def _catch_up(self, report: ScopeReport, model: Model) -> None:
+        """Versions that changed no row."""
+        assert report.version is not None
+        assert report.version >= len(model.versions)
+        model.versions += [model.cold] * (report.version + 1 - len(model.versions))
+
+    # Restoring
+
+    @rule(scope=_scopes, choice=st.integers(0, 30), discard=st.booleans())
+    def restore(self, scope: tuple[str, str | None], choice: int, discard: bool) -> None:
+        model = self.models[scope]
+        if not model.versions:
+            return
+        version = choice % len(model.versions)
+        plan = self._restore(scope, version, discard, dry_run=True)
+        assert plan.version == len(model.versions) - 1
+        report = self._restore(scope, version, discard, dry_run=False)
+        if plan.fault or report.fault:
+            assert version < model.vacuumed_to
+            assert {plan.fault.code if plan.fault else "NOT_FOUND", report.fault.code if report.fault else ""} == {"NOT_FOUND"}
+            return
+        wanted = model.versions[version]
+        self._restored(model, wanted, discard, report)
+
+    def _restored(self, model: Model, wanted: Rows, discard: bool, report: ScopeReport) -> None:
+        if model.pending and not discard:
+            model.versions.append(model.hot)
+        model.hot, model.pending = wanted, False
+        assert report.version is not None
+        model.versions += [wanted] * (report.version + 1 - len(model.versions))
+
+    def _restore(self, scope: tuple[str, str | None], version: int, discard: bool, *, dry_run: bool) -> ScopeReport:
+        (report,) = self.lake.restore(scope[0], user=scope[1], version=version, discard_pending=discard, dry_run=dry_run)
+        return report
+
+    # Dropping
+
+    @precondition(lambda self: any(model.versions for model in self.models.values()))
+    @rule(table=_tables, reopen=st.booleans())
+    def drop_and_create(self, table: str, reopen: bool) -> None:
+        self.lake.drop_table(table)
+        with pytest.raises(NotFound):
+            self.lake.table(table)
+        if reopen:
+            self.open_again()
+        fenced = {scope: model for scope, model in self.models.items() if scope[0] == table and model.versions}
+        self._create(table)
+        for scope, model in fenced.items():
+            # the empty version that fences late writers of the dropped table off is the new one's first
+            self.models[scope] = Model(versions=[{}] * (len(model.versions) + 1), vacuumed_to=len(model.versions))
+
+    @rule()
+    def open_again(self) -> None:
+        self.lake.close()
+        self.lake = Lakehouse.open(self._directory.name, settings=_SMALL, clock=self._now)
+
+    # What always holds
+
+    @invariant()
+    def reads_equal_the_dictionary(self) -> None:
+        for (name, user), model in self.models.items():
+            table = self.lake.table(name)
+            assert strong(table, user) == model.hot
+            assert eventual(table, user) == model.cold
+
+    @invariant()
+    def pending_is_what_was_written(self) -> None:
+        pending = {(str(one.table), one.user) for one in self.lake.pending()}
+        assert pending == {scope for scope, model in self.models.items() if model.pending}
+
+    @invariant()
+    def versions_have_no_gap(self) -> None:
+        for (name, user), model in self.models.items():
+            if not model.versions:
+                with pytest.raises(NotFound, match="nothing was flushed"):
+                    self.lake.table(name).history(user=user)
+                continue
+            shown = [entry.version for entry in self.lake.table(name).history(user=user, limit=None)]
+            newest = len(model.versions) - 1
+            assert shown == list(range(newest, newest - len(shown), -1))
+            assert shown[-1] <= model.vacuumed_to
+
+    def _model(self, report: ScopeReport) -> Model:
+        return self.models[(str(report.scope.table), report.scope.user)]
+
+
+_TORTURE = settings.get_current_profile_name() == "torture"
+
+TestLakehouseModel = LakehouseMachine.TestCase
+TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 12, stateful_step_count=60 if _TORTURE else 25)
