@@ -8,6 +8,9 @@ from lakewarden.log.cut import Cut, newest_cut
 from lakewarden.log.names import Listing
 from lakewarden.storage.objects import ObjectStore
 
+_KEPT = 4
+"""Cuts that stay, the newest among them: as many would have to come and go within one listing of their directory."""
+
 
 def clean(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
     """Removes older cuts, segments that are settled, and carry that the newest cut does not name.
@@ -26,10 +29,19 @@ def clean(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
         reach(f"clean:{kind}")
 
 
+def is_old(version: int, newest: int) -> bool:
+    """Whether nobody needs a cut any more.
+
+    A few stay: a directory on disk that is listed while one cut comes and the one before it goes may show neither, and
+    a writer that saw no cut at all would believe that its late segment came in time.
+    """
+    return version <= newest - _KEPT
+
+
 def _doomed(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
     """Never the newest cut: without it, every number would be free again and every position unsettled."""
     return {
-        "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if version < cut.version],
+        "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if is_old(version, cut.version)],
         "segments": [names.segment_key(log_id, position) for position in sorted(found.segments) if position <= cut.upto],
         "carry": [key for key, version in sorted(found.carry.items()) if version <= cut.version and key not in cut.carry],
     }

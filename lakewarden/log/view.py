@@ -17,6 +17,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
+from lakewarden.log.clean import is_old
 from lakewarden.log.cut import Cut, newest_version, read_cut
 from lakewarden.log.names import Listing
 from lakewarden.log.position import NOTHING, end_of
@@ -148,7 +149,7 @@ def _summed(user: str, ranges: list[RowRange]) -> PendingRows:
 
 def _litter(cut: Cut, listing: Listing) -> bool:
     return (
-        any(version < cut.version for version in listing.cuts)
+        any(is_old(version, cut.version) for version in listing.cuts)
         or any(position <= cut.upto for position in listing.segments)
         or any(version <= cut.version and key not in cut.carry for key, version in listing.carry.items())
     )

@@ -16,7 +16,7 @@ from lakewarden.lakehouse import Lakehouse
 from resources.lakehouse import LakehouseResource
 from resources.spark import SparkResource
 from tests.fixtures.chat import make_chat
-from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
 pytestmark = DAGSTER
 
@@ -31,9 +31,7 @@ def chat(warehouse_uri: str) -> str:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    home = tmp_path / "dagster"
-    home.mkdir()
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
+    with sqlite_instance(tmp_path / "dagster") as instance:
         yield instance
 
 
@@ -95,6 +93,8 @@ def test_a_repeated_key_is_found(chat: str, ada: str, instance: dg.DagsterInstan
     assert found["columns_as_declared"].passed
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark leaves its sockets to the collector
 def test_a_repeated_key_is_found_on_spark(chat: str, ada: str, instance: dg.DagsterInstance, spark: SparkSession) -> None:
     assert spark is not None
     assert run_checks(chat, instance, spark_above=0)["one_row_per_key"].passed

@@ -31,11 +31,7 @@ def test_an_asset_tells_its_columns_and_place(specs: dict[str, dg.AssetSpec], wa
     spec = specs["chat/messages"]
     schema = spec.metadata["dagster/column_schema"]
     assert isinstance(schema, dg.TableSchema)
-    assert [(column.name, column.type) for column in schema.columns] == [
-        ("id", "BIGINT"),
-        ("content", "TEXT"),
-        ("_seq", "BIGINT"),
-    ]
+    assert {column.name: column.type for column in schema.columns} == {"id": "BIGINT", "content": "TEXT", "_seq": "BIGINT"}
     assert schema.columns[0].constraints.other == ["primary key"]
     assert not schema.columns[1].constraints.nullable
     assert spec.metadata["dagster/table_name"] == "chat.messages"

@@ -11,6 +11,7 @@ import pytest
 from resources.lakehouse import LakehouseResource
 from resources.spark import SparkResource
 from tests.fixtures.chat import make_chat
+from tests.fixtures.dagster import sqlite_instance
 
 RunJob = Callable[..., dg.ExecuteInProcessResult]
 
@@ -24,10 +25,7 @@ def chat(warehouse_uri: str) -> str:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on SQLite, as `lakewarden ui` has it."""
-    home = tmp_path / "dagster"
-    home.mkdir()
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
+    with sqlite_instance(tmp_path / "dagster") as instance:
         yield instance
 
 

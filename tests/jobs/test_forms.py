@@ -72,8 +72,8 @@ def test_a_wrong_form_is_refused_before_the_run(job: dg.JobDefinition, config: d
 
 
 def test_what_destroys_is_a_dry_run_by_default() -> None:
-    assert VacuumConfig().dry_run
-    assert RestoreConfig(table="chat.messages", target=ToVersion(version=1)).dry_run
+    assert VacuumConfig.model_fields["dry_run"].default is True
+    assert RestoreConfig.model_fields["dry_run"].default is True
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

@@ -47,6 +47,8 @@ class Model:
     hot: Rows = field(default_factory=dict)
     versions: list[Rows] = field(default_factory=list)
     pending: bool = False
+    flushed: bool = False
+    """Since its table was made; `versions` may begin with those of a dropped one."""
     vacuumed_to: int = 0
     """The oldest version that must still be restorable."""
 
@@ -137,7 +139,7 @@ class LakehouseMachine(RuleBasedStateMachine):
             assert model.pending
             assert report.version == len(model.versions)
             model.versions.append(model.hot)
-            model.pending = False
+            model.pending, model.flushed = False, True
 
     # Maintenance
 
@@ -191,7 +193,7 @@ class LakehouseMachine(RuleBasedStateMachine):
             return
         version = choice % len(model.versions)
         plan = self._restore(scope, version, discard, dry_run=True)
-        assert plan.version == len(model.versions) - 1
+        assert plan.fault or plan.version == len(model.versions) - 1
         report = self._restore(scope, version, discard, dry_run=False)
         if plan.fault or report.fault:
             assert version < model.vacuumed_to
@@ -203,6 +205,7 @@ class LakehouseMachine(RuleBasedStateMachine):
     def _restored(self, model: Model, wanted: Rows, discard: bool, report: ScopeReport) -> None:
         if model.pending and not discard:
             model.versions.append(model.hot)
+            model.flushed = True
         model.hot, model.pending = wanted, False
         assert report.version is not None
         model.versions += [wanted] * (report.version + 1 - len(model.versions))
@@ -221,11 +224,12 @@ class LakehouseMachine(RuleBasedStateMachine):
             self.lake.table(table)
         if reopen:
             self.open_again()
-        fenced = {scope: model for scope, model in self.models.items() if scope[0] == table and model.versions}
+        dropped = {scope: model for scope, model in self.models.items() if scope[0] == table and model.versions}
         self._create(table)
-        for scope, model in fenced.items():
-            # the empty version that fences late writers of the dropped table off is the new one's first
-            self.models[scope] = Model(versions=[{}] * (len(model.versions) + 1), vacuumed_to=len(model.versions))
+        for scope, model in dropped.items():
+            # the empty version that keeps late writers of the dropped table away is the new one's first
+            fence = len(model.versions) if model.flushed else len(model.versions) - 1
+            self.models[scope] = Model(versions=[{}] * (fence + 1), vacuumed_to=fence)
 
     @rule()
     def open_again(self) -> None:
@@ -265,4 +269,4 @@ class LakehouseMachine(RuleBasedStateMachine):
 _TORTURE = settings.get_current_profile_name() == "torture"
 
 TestLakehouseModel = LakehouseMachine.TestCase
-TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 12, stateful_step_count=60 if _TORTURE else 25)
+TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 40, stateful_step_count=60 if _TORTURE else 25)

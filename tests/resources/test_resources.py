@@ -1,6 +1,5 @@
 """The resources: a plain Lakehouse where somebody asks for one, and a Spark session only where one is needed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -17,10 +16,10 @@ pytestmark = DAGSTER
 
 
 @pytest.fixture
-def no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+def no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    yield monkeypatch
+    return monkeypatch
 
 
 def resources(uri: str) -> dict[str, object]:

@@ -1,0 +1,71 @@
+"""The public surface of the code location: what it is called, and that it loads anywhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from orchestration.flushing import SCOPES_PER_RUN
+from tests.fixtures.dagster import DAGSTER
+from tests.orchestration.conftest import Load
+
+pytestmark = DAGSTER
+
+JOBS = {"flush_job", "compact_job", "optimize_job", "vacuum_job", "restore_job", "record_job"}
+SCHEDULES = {"compact_hourly": "17 * * * *", "optimize_nightly": "30 2 * * *", "vacuum_weekly": "0 4 * * 0"}
+SENSORS = {"flush_sensor", "users_sensor", "catalog_sensor"}
+CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
+
+
+def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
+    defs = load(chat)
+    dg.Definitions.validate_loadable(defs)
+    repository = defs.get_repository_def()
+    assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {"chat/messages", "chat/rooms"}
+    assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | {"check_job"}
+    assert {schedule.name: schedule.cron_schedule for schedule in repository.schedule_defs} == SCHEDULES
+    assert {sensor.name for sensor in repository.sensor_defs if sensor.name != "default_automation_condition_sensor"} == SENSORS
+    assert {check.name for check in repository.asset_graph.asset_check_keys} == CHECKS
+    assert repository.asset_graph.get(dg.AssetKey(["chat", "messages"])).partitions_def is not None
+    assert repository.asset_graph.get(dg.AssetKey(["chat", "rooms"])).partitions_def is None
+
+
+def test_everything_runs_by_itself_from_the_start(load: Load, chat: str) -> None:
+    repository = load(chat).get_repository_def()
+    assert all(schedule.default_status is dg.DefaultScheduleStatus.RUNNING for schedule in repository.schedule_defs)
+    ours = [sensor for sensor in repository.sensor_defs if sensor.name in SENSORS]
+    assert all(sensor.default_status is dg.DefaultSensorStatus.RUNNING for sensor in ours)
+
+
+def test_no_warehouse_is_no_fault(load: Load, tmp_path: Path) -> None:
+    defs = load(str(tmp_path / "nowhere"))
+    dg.Definitions.validate_loadable(defs)
+    assert defs.get_repository_def().asset_graph.get_all_asset_keys() == set()
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_scheduled_vacuum_deletes(load: Load, chat: str) -> None:
+    schedule = load(chat).resolve_schedule_def("vacuum_weekly")
+    with dg.build_schedule_context() as context:
+        (request,) = schedule.evaluate_tick(context).run_requests or []
+    assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": False}}}}
+
+
+def test_sensor_runs_stay_below_what_has_a_history() -> None:
+    from jobs.booking import HISTORY_SCOPES
+
+    assert SCOPES_PER_RUN <= HISTORY_SCOPES
+
+
+@pytest.mark.slow
+def test_dagster_itself_finds_it_by_the_workspace(chat: str, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", str(root / "workspace.yaml")]
+    environment = {**os.environ, "LAKEWARDEN_WAREHOUSE": chat, "DAGSTER_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]

@@ -1,0 +1,131 @@
+"""A scope that is too large for one task goes through Spark DataFrames, and nobody sees a difference."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from lakewarden import Column, Lakehouse
+from lakewarden.settings import FlushSettings, Settings
+from lakewarden.table import TableClient
+from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EVERYTHING_IS_LARGE = Settings(flush=FlushSettings(large_scope_bytes=1))
+
+
+@pytest.fixture
+def lake(warehouse_uri: str, spark: SparkSession) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri, settings=_EVERYTHING_IS_LARGE, spark=lambda: spark) as opened:
+        yield opened
+
+
+def _flush(lake: Lakehouse) -> dict[str, int]:
+    (report,) = lake.flush()
+    assert report.outcome == "done", report
+    return report.metrics
+
+
+def test_inserts_updates_and_deletes_equal_a_dictionary(lake: Lakehouse) -> None:
+    table = make_notes(lake, options={"TARGET_FILE_SIZE": "16KB"})
+    choose = random.Random(3)
+    model: dict[int, str] = {}
+    seqs: dict[int, int] = {}
+    for step in range(4):
+        upserts = {choose.randrange(3_000): f"{step} {choose.random()}" for _ in range(1_500)}
+        deletes = choose.sample(range(3_000), 200)
+        table.write(notes(upserts), user="ann")
+        table.delete(keys(deletes), user="ann")
+        seqs |= hot_seqs(table, "ann")
+        new = {key: text for key, text in upserts.items() if key not in deletes}
+        expected = {
+            "rows_inserted": len(new.keys() - model.keys()),
+            "rows_updated": len(new.keys() & model.keys()),
+            "rows_deleted": len(set(deletes) & model.keys()),
+        }
+        model = {key: text for key, text in (model | upserts).items() if key not in deletes}
+        assert strong(table, "ann") == model
+
+        metrics = _flush(lake)
+        assert {name: metrics[name] for name in expected} == expected
+        assert eventual(table, "ann") == strong(table, "ann") == model
+        assert cold_seqs(lake, "ann") == {key: seqs[key] for key in model}
+        check_manifest(lake, "ann")
+    files = DeltaTable(str(scope_path(lake, "ann"))).file_uris()
+    assert len(files) > 1
+    assert all("batch-" in file for file in files)
+    assert lake.pending() == []
+    assert all(finding.passed for finding in lake.check())
+    assert [entry.operation for entry in table.history(user="ann")] == ["MERGE"] * 3 + ["WRITE"]
+
+
+def test_composite_keys(lake: Lakehouse) -> None:
+    columns = [Column("day", "DATE"), Column("place", "TEXT"), Column("number", "DECIMAL(9,2)"), Column("seen", "TIMESTAMP")]
+    lake.create_namespace("chat")
+    table = lake.create_table("chat.days", columns=columns, primary_key=["place", "day"], options={"TARGET_FILE_SIZE": "8KB"})
+    model: dict[tuple[Any, Any], Any] = {}
+    choose = random.Random(5)
+    for step in range(3):
+        keys_ = {(f"2024-01-{choose.randrange(1, 29):02d}", f"place {choose.randrange(40)}") for _ in range(400)}
+        rows = [{"day": day, "place": place, "number": f"{step}.25", "seen": "2024-05-01T10:00:00Z"} for day, place in sorted(keys_)]
+        table.write(_typed(rows))
+        gone = _typed(rows[:20])
+        table.delete([{"day": row["day"], "place": row["place"]} for row in gone])
+        model |= {(row["day"], row["place"]): row for row in _typed(rows)}
+        model = {key: row for key, row in model.items() if key not in {(row["day"], row["place"]) for row in gone}}
+        _flush(lake)
+        assert _by_key(table, "eventual") == _by_key(table, "strong") == model
+
+
+def test_a_scope_grows_large_and_small_again(warehouse_uri: str, spark: SparkSession) -> None:
+    """The two ways take turns on one table."""
+    model: dict[int, str] = {}
+    for number in range(4):
+        settings = Settings() if number % 2 else _EVERYTHING_IS_LARGE
+        with Lakehouse.open(warehouse_uri, settings=settings, spark=lambda: spark) as lake:
+            table = make_notes(lake)
+            upserts = {key: f"flush {number}" for key in range(number, 40, 3)}
+            table.write(notes(upserts), user="ann")
+            _flush(lake)
+            model |= upserts
+            assert eventual(table, "ann") == model
+            check_manifest(lake, "ann")
+
+
+def test_deletes_of_what_is_not_there_and_of_everything(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    table.delete(keys([1, 2]), user="ann")
+    assert _flush(lake)["rows_deleted"] == 0
+    table.write(notes({1: "a", 2: "b"}), user="ann")
+    _flush(lake)
+    table.delete(keys([1, 2, 3]), user="ann")
+    assert _flush(lake)["rows_deleted"] == 2
+    assert eventual(table, "ann") == strong(table, "ann") == {}
+
+
+def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
+    import datetime
+    from decimal import Decimal
+
+    return [
+        {
+            "day": datetime.date.fromisoformat(row["day"]),
+            "place": row["place"],
+            "number": Decimal(row["number"]),
+            "seen": datetime.datetime.fromisoformat(row["seen"]),
+        }
+        for row in rows
+    ]
+
+
+def _by_key(table: TableClient, freshness: Any) -> dict[tuple[Any, Any], Any]:
+    rows = table.read(freshness=freshness).to_pylist()
+    found = {(row["day"], row["place"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
