@@ -6,6 +6,7 @@ Numbers stand under stable keys on every event, because Dagster plots them over 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -18,14 +19,25 @@ HISTORY_ENTRIES = 20
 Metadata = dict[str, dg.MetadataValue]
 
 
-def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = ()) -> Metadata:
+@dataclass(frozen=True)
+class Backlog:
+    """Hot rows of a scope that wait for a flush, and their bytes in the log."""
+
+    rows: int
+    bytes: int
+
+
+NO_BACKLOG = Backlog(0, 0)
+
+
+def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), backlog: Backlog = NO_BACKLOG) -> Metadata:
     """The whole metadata of one scope's event; `history` newest first."""
     return {
         **_standard(report),
         "operation": dg.MetadataValue.text(report.operation),
         "outcome": dg.MetadataValue.text(report.outcome),
         **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
-        **_numbers(report),
+        **_numbers(report, backlog),
         **{f"parameters/{name}": dg.MetadataValue.text(value) for name, value in report.parameters.items()},
         **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in report.metrics.items()},
         **({"files": _files(report.files)} if report.files else {}),
@@ -48,8 +60,8 @@ def _link(uri: str) -> dg.MetadataValue:
     return dg.MetadataValue.url(uri) if "://" in uri else dg.MetadataValue.path(uri)
 
 
-def _numbers(report: ScopeReport) -> Metadata:
-    numbers: dict[str, int] = {}
+def _numbers(report: ScopeReport, backlog: Backlog) -> Metadata:
+    numbers = {"hot/backlog_rows": backlog.rows, "hot/backlog_bytes": backlog.bytes}
     if report.version is not None:
         numbers["delta/version"] = report.version
     if report.state:

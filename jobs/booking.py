@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import dagster as dg
 
-from assets.metadata import HISTORY_ENTRIES, scope_metadata
+from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
 from assets.tables import asset_key, partitions_name
 from jobs.batches import log_events
 from jobs.failures import raise_failures, scopes_table
 from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 
@@ -30,17 +31,18 @@ _SKIPS_SHOWN = 100
 
 @dataclass(frozen=True)
 class Booked:
-    """One scope's event to be: what was done to it, and its last commits, newest first."""
+    """One scope's event to be: what was done to it, its last commits, newest first, and what waits in the log after it."""
 
     report: ScopeReport
     history: Sequence[HistoryEntry] = ()
+    backlog: Backlog = NO_BACKLOG
 
     @property
     def table(self) -> TableName:
         return self.report.scope.table
 
 
-def book(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> None:
+def book(context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport]) -> None:
     """Books what was done or planned, scope by scope, then fails if any scope failed.
 
     A scope that was skipped saw no operation: the run's own metadata counts it, with its reason.
@@ -50,7 +52,8 @@ def book(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> None
     """
     told = [report for report in reports if report.outcome in ("done", "planned")]
     register_users(context.instance, [report.scope for report in told])
-    book_events(context, with_histories(told))
+    backlogs = backlog_of(lake)
+    book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(told)))
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 
@@ -69,7 +72,7 @@ def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
         asset_key(report.scope.table),
         partition=report.scope.user,
         description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
-        metadata=scope_metadata(report, booked.history),
+        metadata=scope_metadata(report, booked.history, booked.backlog),
     )
 
 
@@ -83,6 +86,11 @@ def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
 
 def _with_history(report: ScopeReport) -> Booked:
     return Booked(report, [] if report.version is None else history(report.uri, limit=HISTORY_ENTRIES))
+
+
+def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:
+    """The scopes that have hot rows now, by one look at the log."""
+    return {one.scope: Backlog(one.rows, one.bytes) for one in lake.pending()}
 
 
 def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:

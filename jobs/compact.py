@@ -16,7 +16,7 @@ class CompactConfig(ScopeSelection):
 @dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
 def compact(context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        book(context, lake.compact(*config.tables, user=config.user))
+        book(context, lake, lake.compact(*config.tables, user=config.user))
 
 
 @dg.job(

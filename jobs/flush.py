@@ -37,7 +37,7 @@ def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
 @dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
 def flush(context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        book(context, _run(lake, config))
+        book(context, lake, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:

@@ -21,7 +21,7 @@ class OptimizeConfig(ScopeSelection):
 )
 def optimize(context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        book(context, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
+        book(context, lake, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
 
 
 @dg.job(

@@ -4,7 +4,7 @@ Truth lies in the warehouse; Dagster's picture is behind after work by the comma
 books the scopes that Dagster has no event of, as their newest commit left them, with their history.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import cast
@@ -12,9 +12,9 @@ from typing import cast
 import dagster as dg
 from pydantic import Field
 
-from assets.metadata import HISTORY_ENTRIES
+from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog
 from assets.tables import asset_key
-from jobs.booking import Booked, book_events, register_users
+from jobs.booking import Booked, backlog_of, book_events, register_users
 from jobs.failures import RETRIES, declined
 from jobs.selection import ScopeSelection
 from jobs.tags import job_tags
@@ -42,7 +42,8 @@ def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.Resour
             scopes = list(_scopes(context.instance, lake, table, config))
             register_users(context.instance, scopes)
             with ThreadPoolExecutor(_THREADS) as pool:
-                booked = [one for one in pool.map(partial(as_it_stands, lake, lake.warehouse.catalog.read()), scopes) if one]
+                found = pool.map(partial(as_it_stands, lake, lake.warehouse.catalog.read(), backlog_of(lake)), scopes)
+                booked = [one for one in found if one]
             book_events(context, booked)
             context.log.info("%s: booked %d scopes", table.name, len(booked))
 
@@ -66,7 +67,7 @@ def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config:
     return [Scope(table.name, user) for user in sorted(users - known_users)]
 
 
-def as_it_stands(lake: Lakehouse, catalog: Catalog, scope: Scope) -> Booked | None:
+def as_it_stands(lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Backlog], scope: Scope) -> Booked | None:
     """The scope's newest commit as if it had just been reported; None where it has no table."""
     target = lake.warehouse.target(catalog, scope)
     table = ScopeTable.open(target.uri)
@@ -86,4 +87,4 @@ def as_it_stands(lake: Lakehouse, catalog: Catalog, scope: Scope) -> Booked | No
         state=table.state(target.app_id),
         finished_at=from_millis(int(newest.timestamp)),
     )
-    return Booked(report, commits)
+    return Booked(report, commits, backlogs.get(scope, NO_BACKLOG))

@@ -58,7 +58,7 @@ class RestoreConfig(dg.Config):
 @dg.op(pool="spark", retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
 def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        book(context, _run(lake, config))
+        book(context, lake, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:

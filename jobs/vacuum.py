@@ -26,7 +26,7 @@ def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.Resour
         reports = lake.vacuum(
             *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
         )
-        book(context, reports)
+        book(context, lake, reports)
 
 
 @dg.job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.metadata import scope_metadata, table_value
+from assets.metadata import Backlog, scope_metadata, table_value
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
@@ -35,7 +35,7 @@ def test_a_partition_counts_its_rows_and_an_asset_its_own() -> None:
 
 
 def test_numbers_stand_under_stable_keys() -> None:
-    metadata = scope_metadata(report("ada"))
+    metadata = scope_metadata(report("ada"), backlog=Backlog(5, 50))
     numbers = {name: value.value for name, value in metadata.items() if isinstance(value, dg.IntMetadataValue)}
     assert numbers == {
         "dagster/partition_row_count": 12,
@@ -43,6 +43,8 @@ def test_numbers_stand_under_stable_keys() -> None:
         "delta/num_files": 2,
         "delta/bytes": 999,
         "delta/last_seq": 77,
+        "hot/backlog_rows": 5,
+        "hot/backlog_bytes": 50,
         "metrics/files_removed": 4,
     }
     assert metadata["parameters/zorder"].value == "id"

@@ -228,7 +228,8 @@ class LakehouseMachine(RuleBasedStateMachine):
         self._create(table)
         for scope, model in dropped.items():
             # the empty version that keeps late writers of the dropped table away is the new one's first
-            fence = len(model.versions) if model.flushed else len(model.versions) - 1
+            fenced = model.flushed or table == _SHARED_TABLE  # of users, those that were ever flushed are known
+            fence = len(model.versions) if fenced else len(model.versions) - 1
             self.models[scope] = Model(versions=[{}] * (fence + 1), vacuumed_to=fence)
 
     @rule()

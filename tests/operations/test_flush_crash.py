@@ -86,7 +86,7 @@ _BATCHES = {
 def _flush_and_reach(uri: str, reach: Reach) -> list[ScopeReport]:
     with Lakehouse.open(uri) as lake:
         run = Engine(lake.warehouse.settings, silent, None).run
-        return flush_scopes(lake.warehouse, run, _too_large, lambda scope: scope.user in _USERS, reach)
+        return flush_scopes(lake.warehouse, run, _too_large, lambda scope: scope.user in _USERS, reach=reach)
 
 
 def _too_large(task: FlushTask) -> ScopeReport:

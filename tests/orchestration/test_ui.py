@@ -72,7 +72,7 @@ class Pages:
 
 
 def _text(browser: Chrome) -> str:
-    return str(browser.execute_script("return document.body.innerText"))  # type: ignore[no-untyped-call]  # selenium's own gap
+    return str(browser.execute_script("return document.body.innerText"))
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_a_restore_is_launched_from_the_launchpad(pages: Pages) -> None:
     pages.until(lambda text: "Launch Run" in text and "dry_run" in text, "launchpad")
     form = {"table": MESSAGES, "user": "ada", "target": {"version": {"version": 0}}, "dry_run": False}
     editor = "document.querySelector('.CodeMirror').CodeMirror"
-    pages.browser.execute_script(f"{editor}.setValue(JSON.stringify({{ops: {{restore: {{config: arguments[0]}}}}}}))", form)  # type: ignore[no-untyped-call]
+    pages.browser.execute_script(f"{editor}.setValue(JSON.stringify({{ops: {{restore: {{config: arguments[0]}}}}}}))", form)
     pages.click("Launch Run")
     pages.until(lambda text: "RUN_SUCCESS" in text, "restored-run")
     pages.until(lambda text: "restore" in text and "restore_job" in text, "restored", again=partition("ada"))
@@ -144,13 +144,8 @@ def test_a_new_table_becomes_an_asset_by_itself(pages: Pages) -> None:
 
 def test_the_port_is_taken_is_one_clear_line(pages: Pages, tmp_path: Path) -> None:
     port = pages.url.rpartition(":")[2]
-    done = subprocess.run(
-        [_LAKEWARDEN, "ui", "--warehouse", str(tmp_path / "w"), "--port", port],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    command = [_LAKEWARDEN, "ui", "--warehouse", str(tmp_path / "w"), "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"INVALID_ARGUMENT: cannot serve on 127.0.0.1:{port}")
     assert done.stderr.count("\n") == 1

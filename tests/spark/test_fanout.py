@@ -35,7 +35,9 @@ def lakes(tmp_path: Path, spark: SparkSession) -> Iterator[tuple[Lakehouse, Lake
 
 
 def _write_first(lake: Lakehouse) -> None:
-    rows = [{"owner": user, "id": key, "text": f"{user} {key}"} for user in _USERS for key in range(len(user) + int(user[1:]) % 3)]
+    rows = [
+        {"owner": user, "id": key, "text": f"{user} {key}"} for user in _USERS for key in range(len(user) + int(user[1:]) % 3)
+    ]
     make_notes(lake).write(rows, user_column="owner")
 
 

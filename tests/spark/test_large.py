@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.settings import FlushSettings, Settings
 from lakewarden.table import TableClient
-from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
+from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def lake(warehouse_uri: str, spark: SparkSession) -> Iterator[Lakehouse]:
 
 def _flush(lake: Lakehouse) -> dict[str, int]:
     (report,) = lake.flush()
-    assert report.outcome == "done", report
+    assert report.outcome == "done", report.reason
     return report.metrics
 
 
@@ -73,7 +73,9 @@ def test_composite_keys(lake: Lakehouse) -> None:
     choose = random.Random(5)
     for step in range(3):
         keys_ = {(f"2024-01-{choose.randrange(1, 29):02d}", f"place {choose.randrange(40)}") for _ in range(400)}
-        rows = [{"day": day, "place": place, "number": f"{step}.25", "seen": "2024-05-01T10:00:00Z"} for day, place in sorted(keys_)]
+        rows = [
+            {"day": day, "place": place, "number": f"{step}.25", "seen": "2024-05-01T10:00:00Z"} for day, place in sorted(keys_)
+        ]
         table.write(_typed(rows))
         gone = _typed(rows[:20])
         table.delete([{"day": row["day"], "place": row["place"]} for row in gone])
@@ -90,7 +92,7 @@ def test_a_scope_grows_large_and_small_again(warehouse_uri: str, spark: SparkSes
         settings = Settings() if number % 2 else _EVERYTHING_IS_LARGE
         with Lakehouse.open(warehouse_uri, settings=settings, spark=lambda: spark) as lake:
             table = make_notes(lake)
-            upserts = {key: f"flush {number}" for key in range(number, 40, 3)}
+            upserts = dict.fromkeys(range(number, 40, 3), f"flush {number}")
             table.write(notes(upserts), user="ann")
             _flush(lake)
             model |= upserts
