@@ -19,7 +19,7 @@ _ROWS = 20
 _AGED = 8
 """Scopes that grow old together: their median is steadier than one scope's."""
 _CHECKPOINT = 10
-"""Commits between two checkpoints of a scope's table."""
+"""Commits from one checkpoint of a scope's table to the next: the 10th flush writes the first."""
 
 
 def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
@@ -62,7 +62,7 @@ def _age(scale: Scale, place: Path) -> Table:
         ]
     return Table(
         f"The 10th and the {scale.flushes}th flush of a scope, in process: {_AGED} scopes of that age in one call, {_ROWS} rows "
-        "each. With, right before and right after a checkpoint; the median of three of them. Target: about the same.",
+        "each. Right before, with and right after a checkpoint; medians over the neighbouring ones. Target: about the same.",
         ("what", "where", "10th", f"{scale.flushes}th", "times"),
         rows,
     )
@@ -72,14 +72,15 @@ def _grow_old(at: Path, flushes: int, first: Callable[[int], int]) -> list[float
     with Lakehouse.open(str(at)) as lake:
         events, users = data.create(lake), data.users(_AGED)
         taken: list[float] = []
-        for turn in range(flushes + _CHECKPOINT):
+        for turn in range(flushes + _CHECKPOINT + 1):
             events.write(data.rows(users, first(turn), _ROWS), user_column="user")
             taken.append(seconds(lake.flush, data.TABLE))
     return taken
 
 
-def _around_checkpoint(taken: list[float], at: int) -> tuple[float, float, float]:
-    """Medians right before, with and right after the checkpoints around one flush; commits are counted from 0."""
-    periods = range(max(at - _CHECKPOINT, _CHECKPOINT), min(at + _CHECKPOINT, len(taken) - 2) + 1, _CHECKPOINT)
-    before, within, after = ([taken[period + shift] for period in periods] for shift in (-1, 0, 1))
+def _around_checkpoint(taken: list[float], flush: int) -> tuple[float, float, float]:
+    """Medians right before, with and right after the checkpoints around one flush: the 10th, 20th and so on write them."""
+    last = (len(taken) - 1) // _CHECKPOINT * _CHECKPOINT
+    near = range(max(flush // _CHECKPOINT - 1, 1) * _CHECKPOINT, min(flush + _CHECKPOINT, last) + 1, _CHECKPOINT)
+    before, within, after = ([taken[number + shift] for number in near] for shift in (-2, -1, 0))
     return median(before), median(within), median(after)

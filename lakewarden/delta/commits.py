@@ -42,6 +42,8 @@ class CommitLog:
             text = self._place.read(f"{LOG}/{version:020d}.json")
         except Missing:
             return None
+        if not text:  # emptied below the fence of a dropped table
+            return None
         return Commit(version, _info(version, text))
 
     def oldest_readable(self) -> int | None:

@@ -136,7 +136,8 @@ class ScopeTable:
     def adds(self) -> pa.Table:
         """One row a live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
         with delta_errors(f"cannot read the files of {self.uri}"):
-            adds = pa.table(self.delta.get_add_actions(flatten=True))
+            # not pa.table(): it would bring pandas into a command that only looks
+            adds = pa.RecordBatchReader.from_stream(self.delta.get_add_actions(flatten=True)).read_all()
         encoded = [str(path) for path in adds.column("path").to_pylist()]
         if not any("%" in path for path in encoded):
             return adds

@@ -104,7 +104,8 @@ class _LargeCold:
         try:
             replaced = self._candidates(hot)
             old = self._cold(replaced)
-            rows = old.join(hot, self._key, "left_anti").unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))
+            kept = old.join(hot, self._key, "left_anti").select(*old.columns)  # the join puts the key's columns first
+            rows = kept.unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))
             size = pending.bytes + sum(file.size for file in replaced)
             files = self._write(rows, max(1, round(size / self._target.target_file_size)))
             hits = hot.join(old.select(*self._key), self._key, "left_semi").groupBy(OP).count().collect()

@@ -65,6 +65,8 @@ def encode(value: str, folds_case: bool) -> str:
     bytes is its first 100, `!!` (which no escape begins with) and its SHA-256. Where the place folds case, upper case
     is escaped too, and so is a dot at the end, which such file systems drop.
     """
+    if value == "_delta_log":  # no Delta reader opens a table at a path that has this in it
+        return "!5fdelta_log"
     if (_PLAIN_FOLDED if folds_case else _PLAIN).fullmatch(value):
         return value
     data = value.encode()

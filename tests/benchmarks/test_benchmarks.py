@@ -23,7 +23,7 @@ def test_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("benchmark", [flush.run, growth.run, maintenance.run])
+@pytest.mark.parametrize("benchmark", [flush.run, growth.run, maintenance.run], ids=["flush", "growth", "maintenance"])
 def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) -> None:
     assert callable(benchmark)
     section: Section = benchmark(TINY, tmp_path, spark)

@@ -19,7 +19,7 @@ from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, key
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_USERS = [f"u{number:03d}" for number in range(300)]
+_USERS = [f"u{number:03d}" for number in range(200)]
 
 
 def _open(uri: str, spark: SparkSession, *, in_process: bool = False, progress: Progress = silent) -> Lakehouse:

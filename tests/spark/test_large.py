@@ -37,7 +37,7 @@ def test_inserts_updates_and_deletes_equal_a_dictionary(lake: Lakehouse) -> None
     choose = random.Random(3)
     model: dict[int, str] = {}
     seqs: dict[int, int] = {}
-    for step in range(4):
+    for step in range(3):
         upserts = {choose.randrange(3_000): f"{step} {choose.random()}" for _ in range(1_500)}
         deletes = choose.sample(range(3_000), 200)
         table.write(notes(upserts), user="ann")
@@ -62,7 +62,7 @@ def test_inserts_updates_and_deletes_equal_a_dictionary(lake: Lakehouse) -> None
     assert all("batch-" in file for file in files)
     assert lake.pending() == []
     assert all(finding.passed for finding in lake.check())
-    assert [entry.operation for entry in table.history(user="ann")] == ["MERGE"] * 3 + ["WRITE"]
+    assert [entry.operation for entry in table.history(user="ann")] == ["MERGE"] * 2 + ["WRITE"]
 
 
 def test_composite_keys(lake: Lakehouse) -> None:
@@ -71,7 +71,7 @@ def test_composite_keys(lake: Lakehouse) -> None:
     table = lake.create_table("chat.days", columns=columns, primary_key=["place", "day"], options={"TARGET_FILE_SIZE": "8KB"})
     model: dict[tuple[Any, Any], Any] = {}
     choose = random.Random(5)
-    for step in range(3):
+    for step in range(2):
         keys_ = {(f"2024-01-{choose.randrange(1, 29):02d}", f"place {choose.randrange(40)}") for _ in range(400)}
         rows = [
             {"day": day, "place": place, "number": f"{step}.25", "seen": "2024-05-01T10:00:00Z"} for day, place in sorted(keys_)
@@ -112,15 +112,15 @@ def test_deletes_of_what_is_not_there_and_of_everything(lake: Lakehouse) -> None
 
 
 def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
-    import datetime
+    import datetime as dt
     from decimal import Decimal
 
     return [
         {
-            "day": datetime.date.fromisoformat(row["day"]),
+            "day": dt.date.fromisoformat(row["day"]),
             "place": row["place"],
             "number": Decimal(row["number"]),
-            "seen": datetime.datetime.fromisoformat(row["seen"]),
+            "seen": dt.datetime.fromisoformat(row["seen"]),
         }
         for row in rows
     ]

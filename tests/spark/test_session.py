@@ -62,7 +62,7 @@ def test_no_java_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(Unsupported, match="JAVA_HOME is .*, which holds no bin/java"):
+    with pytest.raises(Unsupported, match=r"JAVA_HOME is .*, which holds no bin/java"):
         require_java()
 
 

@@ -1,0 +1,356 @@
+"""Every command as a program sees it: exit status, standard output, standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.cli.main import hoist, main
+from lakewarden.errors import NotFound
+from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
+
+_PROGRAM = str(Path(sys.executable).parent / "lakewarden")
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The one JSON list."""
+        (line,) = self.out.splitlines()
+        rows = json.loads(line)
+        assert isinstance(rows, list)
+        return rows
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """Code and message of a failed command: the last line of the output, and the one line of the error output."""
+        assert self.status == 1, self
+        error = json.loads(self.out.splitlines()[-1])["error"]
+        assert self.err == f"{error['code']}: {error['message']}\n"
+        return error["code"], error["message"]
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def call(warehouse_uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a command on the test's warehouse, in this process."""
+    monkeypatch.setenv("LAKEWARDEN_WAREHOUSE", warehouse_uri)
+
+    def run(*arguments: str) -> Answer:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return Answer(_status(ended.value.code), out, err)
+
+    return run
+
+
+def _status(code: Any) -> int:
+    return code if isinstance(code, int) else int(code is not None)
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    """Two users with three flushed versions each, and a pending row of one."""
+    with Lakehouse.open(warehouse_uri) as opened:
+        table = make_notes(opened, options={"FLUSH_POLICY": "rows:1"})
+        for text in ("a", "b", "c"):
+            for user in ("ann", "bob"):
+                table.write(notes({1: text, len(table.users()): text}), user=user)
+            opened.flush()
+        table.write(notes({7: "hot"}), user="ann")
+        yield opened
+
+
+def _program(*arguments: str, cwd: Path | None = None, **environment: str) -> Answer:
+    done = subprocess.run(
+        [_PROGRAM, *arguments], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "Traceback" not in done.stderr
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+# The program itself
+
+
+def test_the_first_command_makes_the_warehouse_here(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEWARDEN_")}
+    done = subprocess.run([_PROGRAM, "status"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("nothing is pending\n", "")
+    assert (tmp_path / "warehouse" / "_lakewarden" / "warehouse.json").is_file()
+
+
+def test_a_real_program_does_fails_and_is_misused(lake: Lakehouse, warehouse_uri: str) -> None:
+    done = _program("flush", NOTES, "--format", "json", LAKEWARDEN_WAREHOUSE=warehouse_uri)
+    assert (done.status, done.err) == (0, "")
+    assert [(row["user"], row["outcome"]) for row in done.rows] == [("ann", "done")]
+
+    failed = _program("--format=json", "history", "chat.nope", "--warehouse", warehouse_uri, "--user", "ann")
+    assert failed.failure[0] == "NOT_FOUND"
+
+    misused = _program("flush", "--warehouse", warehouse_uri)
+    assert (misused.status, misused.out) == (2, "")
+    assert "Missing argument" in misused.err
+    assert strong(lake.table(NOTES), "ann")[7] == "hot"
+
+
+def test_a_cold_status_starts_neither_spark_nor_other_heavy_things(lake: Lakehouse, warehouse_uri: str) -> None:  # noqa: ARG001
+    code = (
+        "import sys\n"
+        "from lakewarden.cli import main\n"
+        "try:\n    main(['status'])\n"
+        "except SystemExit as ended:\n    assert not ended.code\n"
+        "heavy = ('pyspark', 'py4j', 'delta', 'dagster', 'pandas', 'sqlglot', 'polars')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    environment = os.environ | {"LAKEWARDEN_WAREHOUSE": warehouse_uri}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# Global options
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--format", "json", "status"],
+        ["--format=json", "status"],
+        ["status", "--format", "json"],
+        ["status", "--format=json"],
+    ],
+)
+def test_json_before_and_after_the_command(lake: Lakehouse, call: Call, arguments: list[str]) -> None:  # noqa: ARG001
+    (row,) = call(*arguments).rows
+    assert (row["table"], row["user"], row["pending_rows"], row["last_operation"]) == (NOTES, "ann", 1, "MERGE")
+    assert datetime.fromisoformat(row["oldest_pending"]).tzinfo == UTC
+
+
+def test_the_warehouse_by_flag_before_or_after_wins_over_the_environment(
+    lake: Lakehouse,
+    call: Call,
+    tmp_path: Path,
+) -> None:
+    elsewhere = str(tmp_path / "elsewhere")
+    for arguments in (["--warehouse", elsewhere, "status"], ["status", f"--warehouse={elsewhere}"]):
+        assert call(*arguments, "--format", "json").rows == []
+    assert len(call("status", "--format", "json").rows) == 1
+
+
+def test_words_after_two_dashes_are_no_options() -> None:
+    given = hoist(["flush", "--", "--format", "json"])
+    assert given.ordered == ["flush", "--", "--format", "json"]
+    assert not given.as_json
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["status", "--nonsense"],
+        ["status", "--format", "xml"],
+        ["status", "--format"],
+        ["flush"],
+        ["vacuum", NOTES, "--retain", "soon"],
+        ["history", NOTES, "--limit", "0"],
+        ["restore", NOTES, "--version", "first"],
+        ["storage", "create", "x"],
+        ["tag", NOTES],
+    ],
+)
+def test_wrong_usage(call: Call, arguments: list[str]) -> None:
+    answer = call(*arguments)
+    assert answer.status == 2
+    assert answer.out == ""
+    assert "Usage" in answer.err
+
+
+def test_help(call: Call) -> None:
+    for arguments in (["--help"], ["flush", "-h"], ["storage", "--help"]):
+        answer = call(*arguments)
+        assert (answer.status, answer.err) == (0, "")
+
+
+def test_debug_shows_where_an_error_came_from(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
+    assert call("history", "chat.nope", "--user", "ann").err.startswith("NOT_FOUND: ")
+    with pytest.raises(NotFound):
+        main(["--debug", "history", "chat.nope", "--user", "ann"])
+    with pytest.raises(NotFound):
+        main(["history", "chat.nope", "--user", "ann", "--debug"])
+
+
+# The commands that only look
+
+
+def test_plan(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
+    rows = call("plan", "--format", "json").rows
+    assert ("flush", "ann", "planned") in [(row["operation"], row["user"], row["outcome"]) for row in rows]
+    assert call("plan", NOTES, "--format", "json").rows == rows
+    assert "rows:1" in call("plan").out
+    assert call("plan", "chat.nope", "--format", "json").failure[0] == "NOT_FOUND"
+
+
+def test_history(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
+    rows = call("history", NOTES, "--user", "ann", "--format", "json").rows
+    assert [row["version"] for row in rows] == [2, 1, 0]
+    assert rows[-1]["operation"] == "WRITE"
+    limited = call("history", NOTES, "--user", "ann", "--limit", "1", "--before-version", "2", "--format", "json").rows
+    assert limited == rows[1:2]
+    table = call("history", NOTES, "--user", "ann")
+    assert table.out.splitlines()[0].split() == ["version", "timestamp", "operation", "parameters", "operation_metrics"]
+    assert len(table.out.splitlines()) == 4
+
+
+def test_versions_of_a_user_table_want_a_user(lake: Lakehouse, call: Call) -> None:
+    assert call("history", NOTES, "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("restore", NOTES, "--version", "0", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("restore", NOTES, "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("restore", NOTES, "--timestamp", "yesterday", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert len(lake.table(NOTES).history(user="ann")) == 3
+
+
+def test_check(lake: Lakehouse, call: Call) -> None:
+    rows = call("check", "--format", "json").rows
+    assert all(row["passed"] for row in rows)
+    assert call("check", "local").status == 0
+    assert call("check", "nowhere", "--format", "json").failure[0] == "NOT_FOUND"
+    for data in scope_path(lake, "bob").glob("*.parquet"):
+        data.unlink()
+    answer = call("check", "--format", "json")
+    assert answer.failure[0] == "CORRUPT"
+    assert [row["subject"] for row in json.loads(answer.out.splitlines()[0]) if not row["passed"]] == [f"{NOTES}[bob]"]
+
+
+# The commands that change tables
+
+
+def test_flush(lake: Lakehouse, call: Call) -> None:
+    assert call("flush", NOTES, "--user", "bob").out == "skipped: no pending writes\n"
+    (row,) = call("flush", NOTES, "--format", "json").rows
+    assert (row["table"], row["user"], row["outcome"], row["version"], row["error"]) == (NOTES, "ann", "done", 3, None)
+    assert row["metrics"]["rows_upserted"] == 1
+    assert call("flush", NOTES, "--format", "json").rows == []
+    assert eventual(lake.table(NOTES), "ann")[7] == "hot"
+
+
+def test_a_scope_that_fails_is_a_failed_command_and_the_others_are_done(lake: Lakehouse, call: Call) -> None:
+    lake.table(NOTES).write(notes({7: "hot"}), user="bob")
+    (scope_path(lake, "ann") / "_delta_log" / f"{1:020d}.json").unlink()
+    answer = call("flush", NOTES, "--format", "json")
+    code, message = answer.failure
+    assert code == "CORRUPT"
+    assert message.startswith("1 of 2 scopes failed; the first, ")
+    outcomes = {row["user"]: row["outcome"] for row in json.loads(answer.out.splitlines()[0])}
+    assert outcomes == {"ann": "failed", "bob": "done"}
+
+
+def test_compact_and_optimize(lake: Lakehouse, call: Call) -> None:
+    table = lake.table(NOTES)
+    for number in range(100, 106):
+        table.write(notes({number: "x"}), user="ann")
+        lake.flush()
+    rows = eventual(table, "ann")
+    (row,) = call("compact", NOTES, "--user", "ann", "--format", "json").rows
+    assert (row["operation"], row["outcome"]) == ("compact", "done")
+    outcomes = {row["user"]: row["outcome"] for row in call("optimize", NOTES, "--zorder", "text,id", "--format", "json").rows}
+    assert outcomes["ann"] == "done"
+    assert call("optimize", NOTES, "--zorder", "text", "--zorder", "oops", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert eventual(table, "ann") == rows
+
+
+def test_vacuum(lake: Lakehouse, call: Call) -> None:
+    assert call("vacuum", NOTES, "--retain", "0", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    lying = len(list(scope_path(lake, "ann").glob("*.parquet")))
+    planned = call("vacuum", NOTES, "--user", "ann", "--retain", "0", "--force", "--dry-run", "--format", "json").rows
+    assert [row["outcome"] for row in planned] == ["planned"]
+    assert len(list(scope_path(lake, "ann").glob("*.parquet"))) == lying
+    (row,) = call("vacuum", NOTES, "--user", "ann", "--retain", "0", "--force", "--format", "json").rows
+    assert row["outcome"] == "done"
+    assert row["paths"] == planned[0]["paths"]
+    assert len(list(scope_path(lake, "ann").glob("*.parquet"))) == lying - len(row["paths"])
+    assert row["paths"]
+
+
+def test_restore(lake: Lakehouse, call: Call) -> None:
+    table = lake.table(NOTES)
+    before = strong(table, "ann")
+    (plan,) = call("restore", NOTES, "--user", "ann", "--version", "0", "--dry-run", "--format", "json").rows
+    assert (plan["outcome"], strong(table, "ann")) == ("planned", before)
+    (row,) = call("restore", NOTES, "--user", "ann", "--version", "0", "--format", "json").rows
+    assert row["outcome"] == "done"
+    assert strong(table, "ann") == eventual(table, "ann") == {1: "a", 0: "a"}
+    moment = lake.table(NOTES).history(user="ann")[0].timestamp
+    assert int(moment) > 0
+    (row, other) = call("restore", NOTES, "--timestamp", datetime.now(UTC).isoformat(), "--format", "json").rows
+    assert (row["outcome"], other["outcome"]) == ("skipped", "skipped")
+    assert call("restore", NOTES, "--user", "ann", "--version", "99", "--format", "json").failure[0] == "NOT_FOUND"
+
+
+def test_restore_can_drop_what_is_pending(lake: Lakehouse, call: Call) -> None:
+    assert call("restore", NOTES, "--user", "ann", "--version", "1", "--discard-pending").status == 0
+    table = lake.table(NOTES)
+    assert lake.pending() == []
+    assert 7 not in strong(table, "ann")
+    assert [entry.version for entry in table.history(user="ann")] == [3, 2, 1, 0]
+
+
+def test_tag(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
+    (row,) = call("tag", NOTES, "--user", "ann", "--name", "gold", "--version", "1", "--format", "json").rows
+    assert row == {"table": NOTES, "user": "ann", "name": "gold", "version": 1}
+    assert call("tag", NOTES, "--user", "ann", "--name", "gold", "--format", "json").failure[0] == "ALREADY_EXISTS"
+    assert call("tag", NOTES, "--user", "ann", "--name", "../gold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("tag", NOTES, "--name", "gold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+
+
+def test_storages(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    base = str(tmp_path / "cold")
+    (made,) = call("storage", "create", "cold", "--base", base, "--description", "slow", "--format", "json").rows
+    assert (made["storage_id"], made["base_directory"], made["description"]) == ("cold", base, "slow")
+    assert call("storage", "create", "cold", "--base", base, "--format", "json").failure[0] == "ALREADY_EXISTS"
+    template = "{namespace}/{tableName}/u={userId}"
+    (altered,) = call("storage", "alter", "cold", "--user-template", template, "--name", "Cold", "--format", "json").rows
+    assert (altered["user_tables_template"], altered["storage_name"]) == (template, "Cold")
+    assert call("storage", "alter", "cold", "--user-template", "{userId}", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert [row["storage_id"] for row in call("storage", "list", "--format", "json").rows] == ["local", "cold"]
+    assert call("storage", "drop", "cold").status == 0
+    assert call("storage", "drop", "cold", "--format", "json").failure[0] == "NOT_FOUND"
+    assert [storage.id for storage in lake.storages()] == ["local"]
+
+
+def test_jobs(lake: Lakehouse, call: Call) -> None:
+    queued = lake.enqueue("flush", NOTES)
+    doomed = lake.enqueue("compact", NOTES)
+    assert {row["status"] for row in call("jobs", "list", "--format", "json").rows[:2]} == {"queued"}
+    (killed,) = call("jobs", "kill", doomed.job_id, "--format", "json").rows
+    assert (killed["job_id"], killed["status"]) == (doomed.job_id, "cancelled")
+    assert call("jobs", "kill", doomed.job_id, "--format", "json").failure[0] == "UNSUPPORTED"
+    assert call("jobs", "kill", "FL-nope", "--format", "json").failure[0] == "NOT_FOUND"
+    (run,) = call("jobs", "run", "--format", "json").rows
+    assert (run["job_id"], run["status"]) == (queued.job_id, "completed")
+    assert lake.pending() == []
+    assert call("jobs", "run").out == "no job is queued\n"
+
+
+def test_a_warehouse_that_cannot_be(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for where, code in ((str(tmp_path / "file" / "w"), "STORAGE_UNAVAILABLE"), ("ftp://x/y", "INVALID_ARGUMENT")):
+        assert call("status", "--warehouse", where, "--format", "json").failure[0] == code
