@@ -325,9 +325,7 @@ def test_a_disk_that_fills_up_under_the_log(tmp_path: Path) -> None:
         lake.flush()
         ballast = _ballast(mount, leave=700 << 10)
         with pytest.raises(LakewardenError, match="the disk is full") as caught:
-            for number in range(1, 1_000):
-                table.write(notes({number: f"{number}" + "x" * 100_000}), user="ann")
-                rows[number] = f"{number}" + "x" * 100_000
+            _write_until_refused(table, rows)
         assert caught.value.code == "STORAGE_UNAVAILABLE"
         assert len(rows) > 1
         _check_flush_fails_and_keeps(lake, table, rows, ballast)
@@ -363,6 +361,14 @@ def _faults_of_flush(lake: Lakehouse) -> list[tuple[str, str]]:
         return [(report.fault.code, report.fault.message) for report in lake.flush() if report.fault]
     except LakewardenError as error:
         return [(error.code, error.message)]
+
+
+def _write_until_refused(table: TableClient, rows: Rows) -> None:
+    """Notes in `rows` what was acknowledged."""
+    for number in range(1, 1_000):
+        text = f"{number}" + "x" * 100_000
+        table.write(notes({number: text}), user="ann")
+        rows[number] = text
 
 
 def _ballast(mount: Path, *, leave: int) -> Path:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -66,7 +66,7 @@ def test_the_interface_page(warehouse_uri: str) -> None:
     rows = messages.read(user="u_42", freshness="strong")
     assert isinstance(rows, pa.Table)
     assert rows.column_names == ["id", "content"]
-    assert sorted(rows["content"].to_pylist()) == ["b", "c", "e"]
+    assert set(rows["content"].to_pylist()) == {"b", "c", "e"}
     assert messages.read(user="u_42", freshness="eventual").num_rows == 0
     assert {(str(one.table), one.user) for one in lake.pending()} == {("chat.messages", "u_42"), ("chat.messages", "u_43")}
 
@@ -79,7 +79,6 @@ def test_the_interface_page(warehouse_uri: str) -> None:
     (plan,) = lake.restore("chat.messages", user="u_42", version=0, dry_run=True)
     assert plan.outcome == "planned"
     assert messages.read(user="u_42").num_rows == 1
-    assert (plan.outcome, plan.metrics["rows_after"] if "rows_after" in plan.metrics else 3) == ("planned", 3)
     lake.restore("chat.messages", user="u_42", version=0, dry_run=False)
     assert messages.read(user="u_42").num_rows == 3
     lake.close()
@@ -342,9 +341,10 @@ def test_a_warehouse_moves_by_copying(lake: Lakehouse, warehouse_uri: str, tmp_p
 def test_a_shared_table_knows_no_user(lake: Lakehouse) -> None:
     lake.create_namespace("chat")
     table = lake.create_table("chat.rooms", columns=[Column("id", "BIGINT")], primary_key=["id"])
-    for wrong in ({"user": "ann"}, {"user_column": "id"}):
-        with pytest.raises(InvalidArgument, match="SHARED"):
-            table.write(keys([1]), **wrong)
+    with pytest.raises(InvalidArgument, match="SHARED"):
+        table.write(keys([1]), user="ann")
+    with pytest.raises(InvalidArgument, match="SHARED"):
+        table.write(keys([1]), user_column="id")
     table.write(keys([1, 2]))
     lake.flush()
     table.write(keys([3]))

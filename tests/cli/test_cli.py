@@ -146,7 +146,7 @@ def test_json_before_and_after_the_command(lake: Lakehouse, call: Call, argument
 
 
 def test_the_warehouse_by_flag_before_or_after_wins_over_the_environment(
-    lake: Lakehouse,
+    lake: Lakehouse,  # noqa: ARG001
     call: Call,
     tmp_path: Path,
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,15 +114,12 @@ def test_deletes_of_what_is_not_there_and_of_everything(lake: Lakehouse) -> None
 
 
 def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
-    import datetime as dt
-    from decimal import Decimal
-
     return [
         {
-            "day": dt.date.fromisoformat(row["day"]),
+            "day": date.fromisoformat(row["day"]),
             "place": row["place"],
             "number": Decimal(row["number"]),
-            "seen": dt.datetime.fromisoformat(row["seen"]),
+            "seen": datetime.fromisoformat(row["seen"]),
         }
         for row in rows
     ]
