@@ -273,4 +273,4 @@ class LakehouseMachine(RuleBasedStateMachine):
 _TORTURE = settings.get_current_profile_name() == "torture"
 
 TestLakehouseModel = LakehouseMachine.TestCase
-TestLakehouseModel.settings = settings(max_examples=100 if _TORTURE else 40, stateful_step_count=40 if _TORTURE else 25)
+TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 40, stateful_step_count=40 if _TORTURE else 25)
