@@ -106,13 +106,10 @@ def _planned(task: MaintainTask, plan: ScopePlan) -> ScopeReport | None:
 
 def _check(target: ScopeTarget, options: Options) -> None:
     """Refuses the whole request for what no scope could do, before anything is done to any."""
-    match options:
-        case VacuumOptions():
-            retention_of(target, options)
-        case OptimizeOptions():
-            check_columns(target.schema, options.zorder)
-        case RestoreOptions() | CompactOptions():
-            pass
+    if isinstance(options, VacuumOptions):
+        retention_of(target, options)
+    elif isinstance(options, OptimizeOptions):
+        check_columns(target.schema, options.zorder)
 
 
 def _with_tags(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options) -> list[Options]:
