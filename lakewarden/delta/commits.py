@@ -39,24 +39,31 @@ class CommitLog:
     def read(self, version: int) -> Commit | None:
         """None when there is no such commit, or it has left the log."""
         try:
-            text = self._place.read(f"{LOG}/{version:020d}.json")
+            text = self._place.read(_name(version))
         except Missing:
             return None
         if not text:  # emptied below the fence of a dropped table
             return None
         return Commit(version, _info(version, text))
 
+    def has(self, version: int) -> bool:
+        return self._place.has(_name(version))
+
     def oldest_readable(self) -> int | None:
         """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
         names = self._place.names(LOG)
         starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
-        if f"{LOG}/{0:020d}.json" in names:
+        if _name(0) in names:
             starts.append(0)
         return min(starts, default=None)
 
     def commits(self) -> list[int]:
         """The versions whose commits are still there, ascending."""
         return [int(found[1]) for name in self._place.names(LOG) if (found := _COMMIT.match(name))]
+
+
+def _name(version: int) -> str:
+    return f"{LOG}/{version:020d}.json"
 
 
 def _info(version: int, text: bytes) -> dict[str, object]:

@@ -10,6 +10,7 @@ import json
 from datetime import datetime
 
 from lakewarden.clock import to_millis
+from lakewarden.delta.commits import CommitLog
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import open_file
@@ -22,7 +23,19 @@ NAME = "manifest.json"
 
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
-    """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first."""
+    """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
+
+    Where another commit has come since, its maker may have written already, and this just took it back: then what that
+    commit shows is written again. So the last of all writers leaves the newest version.
+    """
+    log = CommitLog(place_of(target.uri))
+    _write(target, snapshot, last_batch, now)
+    while log.has(snapshot.version + 1) and (table := ScopeTable.open(target.uri)):
+        snapshot = table.snapshot(target.app_id)
+        _write(target, snapshot, table.next_batch() - 1, now)
+
+
+def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: datetime) -> None:
     place = place_of(target.uri)
     known = _schema_versions(place, target, snapshot.files)
     segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)

@@ -39,6 +39,8 @@ class Place(Protocol):
         """Raises `Missing`."""
         ...
 
+    def has(self, name: str) -> bool: ...
+
     def names(self, folder: str = "") -> list[str]:
         """Every object below, or below a folder, sorted; an absent folder is empty."""
         ...
@@ -93,6 +95,9 @@ class LocalPlace:
             except FileNotFoundError:
                 raise Missing(name) from None
 
+    def has(self, name: str) -> bool:
+        return os.path.exists(self._path(name))
+
     def names(self, folder: str = "") -> list[str]:
         root = Path(self._path(folder)) if folder else Path(self._root)
         with delta_errors(f"cannot list {root}"):
@@ -128,6 +133,13 @@ class RemotePlace:
 
     def read(self, name: str) -> bytes:
         return self._store.get(name)
+
+    def has(self, name: str) -> bool:
+        try:
+            self._store.get_range(name, 0, 1)
+        except Missing:
+            return False
+        return True
 
     def names(self, folder: str = "") -> list[str]:
         return [found.key for found in self._store.list(folder)]

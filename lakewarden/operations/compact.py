@@ -63,6 +63,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
         target=target,
         operation="compact",
         version=table.version,
+        table=table,
         state=table.state(target.app_id),
         parameters={
             "min_eligible_segments": str(rule.min_files),
@@ -94,7 +95,7 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     reach("after-data-file")
     metrics = rewrite_metrics(plan.selected, (output,))
     stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
-    rewrite = Rewrite(target, table.version, oldest_first, (output,), stamp)
+    rewrite = Rewrite(target, table, oldest_first, (output,), stamp)
     landed = land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)

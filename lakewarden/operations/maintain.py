@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
-from lakewarden.clock import random_id
+from lakewarden.clock import Clock, random_id
+from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
@@ -83,25 +85,29 @@ def _maintain(task: MaintainTask) -> ScopeReport:
     def clock() -> datetime:
         return task.now
 
-    target = task.target
+    plan, run = _planned(task, clock)
+    if task.dry_run:
+        return plan.report()
+    if plan.nothing and plan.table is not None:
+        refresh_manifest(task.target, plan.table, task.now)  # who committed last may have died before its manifest
+    return run(job_id=task.job_id, clock=clock, new_id=random_id)
+
+
+def _planned(task: MaintainTask, clock: Clock) -> tuple[ScopePlan, Callable[..., ScopeReport]]:
+    """The plan, and what runs it."""
     match task.options:
         case CompactOptions():
-            compact = plan_compact(target, task.options, clock=clock)
-            return _planned(task, compact) or run_compact(compact, job_id=task.job_id, clock=clock, new_id=random_id)
+            compact = plan_compact(task.target, task.options, clock=clock)
+            return compact, partial(run_compact, compact)
         case OptimizeOptions():
-            optimize = plan_optimize(target, task.options, clock=clock)
-            return _planned(task, optimize) or run_optimize(optimize, job_id=task.job_id, clock=clock, new_id=random_id)
+            optimize = plan_optimize(task.target, task.options, clock=clock)
+            return optimize, partial(run_optimize, optimize)
         case VacuumOptions():
-            vacuum = plan_vacuum(target, task.options, clock=clock)
-            return _planned(task, vacuum) or run_vacuum(vacuum, job_id=task.job_id, clock=clock, new_id=random_id)
+            vacuum = plan_vacuum(task.target, task.options, clock=clock)
+            return vacuum, partial(run_vacuum, vacuum)
         case RestoreOptions():
-            restore = plan_restore(target, task.options, clock=clock)
-            return _planned(task, restore) or run_restore(restore, job_id=task.job_id, clock=clock, new_id=random_id)
-
-
-def _planned(task: MaintainTask, plan: ScopePlan) -> ScopeReport | None:
-    """What a dry run answers; None where the plan is to be run."""
-    return plan.report() if task.dry_run else None
+            restore = plan_restore(task.target, task.options, clock=clock)
+            return restore, partial(run_restore, restore)
 
 
 def _check(target: ScopeTarget, options: Options) -> None:

@@ -63,6 +63,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
         target=target,
         operation="optimize",
         version=table.version,
+        table=table,
         state=table.state(target.app_id),
         parameters=parameters,
         zorder=options.zorder,
@@ -86,7 +87,7 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     inputs = tuple(file for packed in plan.bins for file in packed)
     metrics = rewrite_metrics(inputs, outputs)
     stamp = CommitStamp(job_id, _OPERATION, dict(plan.parameters), native_metrics(metrics))
-    landed = land(Rewrite(target, table.version, inputs, outputs, stamp), lambda _: "", clock, reach)
+    landed = land(Rewrite(target, table, inputs, outputs, stamp), lambda _: "", clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)
     report = plan.done(landed.state, metrics, plan.files, clock())

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lakewarden.delta.commits import CommitLog
 from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
@@ -31,6 +33,8 @@ class ScopePlan:
     """What is known of the outcome before it."""
     files: tuple[str, ...] = ()
     """The files that it would touch, relative to the scope."""
+    table: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The snapshot that was read; what the plan commits directly follows it."""
 
     def __str__(self) -> str:
         where = "no table" if self.version is None else f"version {self.version}"
@@ -76,16 +80,16 @@ class ScopePlan:
 
 
 def unmoved(plan: ScopePlan) -> ScopeTable:
-    """Opens the table that the plan was made from.
+    """The table that the plan was made from; a commit on it fails all the same if another comes first.
 
     Raises:
         Conflict: it has another version by now.
     """
-    table = ScopeTable.open(plan.target.uri)
-    if table is None or table.version != plan.version:
-        now = "no version at all" if table is None else f"version {table.version}"
-        planned = f"the {plan.operation} of {plan.target.scope} was planned at version {plan.version}"
-        raise Conflict(f"{planned}, and there is {now} now; plan again")
+    table = plan.table
+    assert table is not None  # else there is nothing to do, which the plan says
+    if CommitLog(place_of(table.uri)).has(table.version + 1):
+        planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
+        raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
     return table
 
 

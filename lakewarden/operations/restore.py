@@ -175,6 +175,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
         target=target,
         operation="restore",
         version=table.version,
+        table=table,
         schema=(source if _foreign(target, table) else table).schema_version(target.schemas),
         state=table.state(target.app_id),
         parameters={"version": str(source.version)} | asked,

@@ -8,6 +8,7 @@ horizon, and a vacuum may delete files that were not committed before it (operat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -33,10 +34,10 @@ Objection = Callable[[ScopeTable], str]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files that were written, and those that they are to replace. `read_version` is where those were read."""
+    """Files that were written, and those that they are to replace. `table` is the snapshot where those were read."""
 
     target: ScopeTarget
-    read_version: int
+    table: ScopeTable
     inputs: tuple[DataFile, ...]
     outputs: tuple[NewFile, ...]
     stamp: CommitStamp
@@ -80,20 +81,21 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
 
 def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Snapshot | str:
     """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded."""
+    table = rewrite.table
     reason = "other commits kept coming between"
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(rewrite.target.uri)
-        if table is None:
+        with suppress(Conflict):
+            return _commit(rewrite, table, clock(), reach)
+        newer = ScopeTable.open(rewrite.target.uri)
+        if newer is None:
             reason = "the table is gone"
             break
-        if _landed(table, rewrite):  # the answer of the last attempt was lost
+        table = newer
+        if _landed(table, rewrite):  # the answer of an attempt was lost
             return _finish(rewrite, table, table.snapshot(rewrite.target.app_id), clock(), reach)
-        if reason := _vacuumed(table, rewrite.read_version) or _replaced(table, rewrite.inputs) or objection(table):
+        if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
+            reason = objected
             break
-        try:
-            return _commit(rewrite, table, clock(), reach)
-        except Conflict:
-            reason = "other commits kept coming between"
     place_of(rewrite.target.uri).delete(file.path for file in rewrite.outputs)
     return f"discarded: {reason}"
 

@@ -88,6 +88,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         target=target,
         operation="vacuum",
         version=table.version,
+        table=table,
         state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, oldest, kept),
         nothing="" if data or log else f"a version of the last {hours:g} hours, or a writer, may need any of its files",

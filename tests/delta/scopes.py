@@ -85,10 +85,16 @@ def opened(scope: ScopeTarget, *, reach: Reach = no_faults, large_bytes: int | N
 
 
 def flush(
-    scope: ScopeTarget, rows: Iterable[Row] = (), *, first_seq: int = 0, deletes: Iterable[Row] = (), end: int | None = None
+    scope: ScopeTarget,
+    rows: Iterable[Row] = (),
+    *,
+    first_seq: int = 0,
+    deletes: Iterable[Row] = (),
+    end: int | None = None,
+    reach: Reach = no_faults,
 ) -> ColdApply:
     batch = hot(scope.schema, rows, first_seq, deletes)
-    cold = opened(scope)
+    cold = opened(scope, reach=reach)
     cold.commit(batch, first_seq + batch.num_rows - 1 if end is None else end)
     return cold
 

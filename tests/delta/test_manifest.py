@@ -65,3 +65,17 @@ def test_nothing_is_left_beside_it(tmp_path: Path) -> None:
     assert names[0] == "_delta_log"
     assert names[1].startswith("batch-0-")
     assert names[2:] == ["manifest.json"]
+
+
+def test_a_slow_commit_does_not_take_it_back(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+
+    def overtaken(step: str) -> None:
+        if step == "after-commit":
+            flush(scope, people(3), first_seq=20)
+
+    flush(scope, people(2), first_seq=10, reach=overtaken)
+    found = _manifest(tmp_path / "t")
+    assert (found["delta_version"], found["last_sequence_number"]) == (2, 2)
+    assert {segment["path"] for segment in found["segments"]} == paths(scope)

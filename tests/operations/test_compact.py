@@ -13,6 +13,7 @@ from deltalake.schema import PrimitiveType
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
+from lakewarden.operations.maintain import MaintainTask, maintain_scope
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.operations.steps import (
     SMALL_RUNS,
@@ -201,3 +202,14 @@ def test_columns_of_others_are_refused(tmp_path: Path) -> None:
 
 def _foreign(id_: int) -> pa.Table:
     return pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"], "_seq": pa.array([None], pa.int64())})
+
+
+def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    batches(scope, 3)
+    with pytest.raises(Died):
+        compact(scope, reach=dies("after-commit"))
+    assert manifest_paths(scope) != paths(scope)
+    task = MaintainTask(scope, SMALL_RUNS, dry_run=False, job_id="CO-2", now=later()())
+    assert maintain_scope(task).outcome == "skipped"
+    assert manifest_paths(scope) == paths(scope)

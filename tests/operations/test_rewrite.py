@@ -19,7 +19,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Pat
     batches(scope, 3)
     table = table_of(scope)
     output = write_file(scope, read_files(table, table.files(), scope.schemas), "compact-1.parquet")
-    rewrite = Rewrite(scope, table.version, table.files(), (output,), CommitStamp("CO-1", "COMPACT"))
+    rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"))
     table.commit((output,), table.files(), schema=scope.schema, stamp=rewrite.stamp, now=later()(), data_change=False)
     landed = land(rewrite, lambda _: "the tail moved", later(), no_faults)
     assert isinstance(landed, Snapshot)
