@@ -231,10 +231,24 @@ def test_a_scope_of_another_warehouse_is_no_scope_of_ours(lake: Lakehouse, tmp_p
         other.flush()
         shutil.rmtree(scope_path(lake, "ann"))
         shutil.copytree(scope_path(other, "ann"), scope_path(lake, "ann"))
+    assert _bad(lake) == [(f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
     table.write(notes({1: "ours again"}), user="ann")
     assert strong(table, "ann") == {1: "ours again", 2: "theirs"}
     lake.flush()
     assert eventual(table, "ann") == strong(table, "ann") == {1: "ours again", 2: "theirs"}
+    assert _bad(lake) == []
+
+
+def test_check_finds_a_scope_that_was_copied_from_another_user(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    for user in ("ann", "bob"):
+        table.write(notes({1: f"of {user}"}), user=user)
+    lake.flush()
+    shutil.rmtree(scope_path(lake, "bob"))
+    shutil.copytree(scope_path(lake, "ann"), scope_path(lake, "bob"))
+    (finding,) = [found for found in lake.check() if not found.passed]
+    assert finding.subject == f"{NOTES}[bob]"
+    assert finding.message == "it was copied here: its last flush was one of user 'ann'"
 
 
 # Tags, inserts, drops

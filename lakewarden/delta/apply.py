@@ -160,11 +160,12 @@ def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
 
 def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
     """`WRITE` where rows were only added, `MERGE` where files were replaced: as Spark would name the same."""
+    range_, source = (written.first_seq, written.last_seq), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
     if not written.replaced:
         mode = {"mode": "ErrorIfExists" if new else "Append"}
         added = {"numFiles": len(written.files)} | output
-        return CommitStamp(job_id, "WRITE", mode, added, written.first_seq, written.last_seq)
+        return CommitStamp(job_id, "WRITE", mode, added, *range_, *source)
     predicate = " AND ".join(f"target.{name} = source.{name}" for name in target.schema.primary_key)
     merged = {
         "numTargetRowsInserted": written.inserted,
@@ -173,7 +174,7 @@ def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> 
         "numTargetFilesAdded": len(written.files),
         "numTargetFilesRemoved": len(written.replaced),
     }
-    return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output, written.first_seq, written.last_seq)
+    return CommitStamp(job_id, "MERGE", {"predicate": predicate}, merged | output, *range_, *source)
 
 
 def _metrics(written: Written) -> dict[str, int]:

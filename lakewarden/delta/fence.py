@@ -12,7 +12,7 @@ import re
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.stamp import DROP, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.report import ScopeTarget
@@ -45,7 +45,7 @@ def fence(target: ScopeTarget, *, job_id: str) -> int | None:
 def _emptied(table: ScopeTable, target: ScopeTarget, job_id: str) -> int:
     """Commits and checkpoints a version without files."""
     files = table.files()
-    stamp = CommitStamp(job_id, "DROP", {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
+    stamp = CommitStamp(job_id, DROP, {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
     table.empty(stamp=stamp)
     fenced = ScopeTable.open(target.uri)
     if fenced is None:

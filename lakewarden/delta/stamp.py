@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 _MARK = "lakewarden"
 _FORMAT = 1
+DROP = "DROP"
+"""The operation of the fence that ends a table (delta/fence.py)."""
 
 
 @dataclass(frozen=True)
 class CommitStamp:
     """`operation` is one of Delta's own names (`WRITE`, `MERGE`, `OPTIMIZE`, `RESTORE`, …); what history shows.
 
-    `first_seq` and `last_seq` are the range of rows that the commit took from the log; None where it took none.
+    `first_seq` and `last_seq` are the range of rows that the commit took from the log; None where it took none. A flush
+    names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
     """
 
     job_id: str
@@ -22,6 +25,8 @@ class CommitStamp:
     metrics: dict[str, int] = field(default_factory=dict)
     first_seq: int | None = None
     last_seq: int | None = None
+    app_id: str | None = None
+    user: str | None = None
 
     def text(self) -> str:
         """The userMetadata; equal stamps have equal texts."""

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
+from lakewarden.delta.origin import copied_from
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound
@@ -101,6 +102,8 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
 
 
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
+    if wrong := copied_from(table, task.target):
+        return f"it was copied here: {wrong}"
     watermark = table.watermark(task.target.app_id)
     if watermark is not None and watermark > task.log_end:
         where = f"its watermark {watermark} lies beyond the log's end {task.log_end}"

@@ -1,0 +1,28 @@
+"""Whose rows a scope's table holds, as its own commits say: a directory can be copied to where it doesn't belong."""
+
+from __future__ import annotations
+
+from lakewarden.delta.place import place_of
+from lakewarden.delta.stamp import DROP
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
+from lakewarden.report import ScopeTarget
+
+
+def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
+    """Says where the table came from, if its last flush was another scope's; empty where it is `target`'s own.
+
+    A table that was dropped, and one that no flush of ours has written to, is nobody's.
+    """
+    for entry in walk(place_of(table.uri), table.version):
+        stamp = entry.stamp
+        if stamp is None:
+            continue
+        if stamp.operation == DROP:
+            return ""
+        if stamp.app_id is None:
+            continue
+        if stamp.app_id != target.app_id:
+            return f"its last flush was one of {stamp.app_id}, and this is {target.app_id}"
+        return "" if stamp.user == target.scope.user else f"its last flush was one of user {stamp.user!r}"
+    return ""
