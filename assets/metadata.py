@@ -13,6 +13,7 @@ import dagster as dg
 from lakewarden.clock import from_millis
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
 
 HISTORY_ENTRIES = 20
 
@@ -72,6 +73,31 @@ def _numbers(report: ScopeReport, backlog: Backlog) -> Metadata:
         }
     return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
 
+
+WORST = 20
+
+
+def crowd_metadata(reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]) -> Metadata:
+    """The scopes of a table that has too many users for partitions: the worst of those that an operation touched.
+
+    Worst is what waits longest for work: the most hot rows, then the most files.
+    """
+    rows = [_standing(report, backlogs.get(report.scope, NO_BACKLOG)) for report in reports]
+    worst = sorted(rows, key=lambda row: (row["backlog_rows"], row["files"]), reverse=True)[:WORST]
+    return {
+        "operation": dg.MetadataValue.text(reports[0].operation),
+        "dagster/table_name": dg.MetadataValue.text(str(reports[0].scope.table)),
+        "worst": table_value(worst),
+    }
+
+
+def _standing(report: ScopeReport, backlog: Backlog) -> dict[str, int | str]:
+    state = report.state
+    numbers = {"version": state.version, "rows": state.rows, "files": state.files, "bytes": state.bytes} if state else _UNKNOWN
+    return {"user": report.scope.user or "", "backlog_rows": backlog.rows, **numbers, "path": report.uri}
+
+
+_UNKNOWN = {"version": -1, "rows": 0, "files": 0, "bytes": 0}
 
 _FILES_SHOWN = 100
 """Every event is stored whole: a vacuum of thousands of files names the first, and `metrics` has their number."""

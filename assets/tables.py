@@ -64,8 +64,13 @@ def _spec(
     )
 
 
+def is_crowded(warehouse: Warehouse, table: Table, max_partitions: int = MAX_PARTITIONS) -> bool:
+    """Whether the table has more users than an asset takes as partitions: its events are then those of the whole table."""
+    return table.type != "SHARED" and len(warehouse.registry.users(table.id)) > max_partitions
+
+
 def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.DynamicPartitionsDefinition | None:
-    if table.type == "SHARED" or len(warehouse.registry.users(table.id)) > max_partitions:
+    if table.type == "SHARED" or is_crowded(warehouse, table, max_partitions):
         return None
     return dg.DynamicPartitionsDefinition(name=partitions_name(table.name))
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import dagster as dg
 
-from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
-from assets.tables import asset_key, partitions_name
+from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, crowd_metadata, scope_metadata
+from assets.tables import MAX_PARTITIONS, asset_key, is_crowded, partitions_name
 from jobs.batches import log_events
 from jobs.failures import raise_failures, scopes_table
 from lakewarden.delta.history import HistoryEntry, history
@@ -42,18 +42,26 @@ class Booked:
         return self.report.scope.table
 
 
-def book(context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport]) -> None:
+def book(
+    context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport], max_partitions: int = MAX_PARTITIONS
+) -> None:
     """Books what was done or planned, scope by scope, then fails if any scope failed.
 
-    A scope that was skipped saw no operation: the run's own metadata counts it, with its reason.
+    A scope that was skipped saw no operation: the run's own metadata counts it, with its reason. A table of more than
+    `max_partitions` users gets one event for all of its scopes, with the worst of them.
 
     Raises:
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any of them may go away by itself.
     """
-    told = [report for report in reports if report.outcome in ("done", "planned")]
+    all_told = [report for report in reports if report.outcome in ("done", "planned")]
+    crowded = crowded_tables(lake, {report.scope.table for report in all_told}, max_partitions)
+    told = [report for report in all_told if report.scope.table not in crowded]
     register_users(context.instance, [report.scope for report in told])
     backlogs = backlog_of(lake)
     book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(told)))
+    for table in sorted(crowded):
+        of_table = [report for report in all_told if report.scope.table == table]
+        log_events(context, [_crowd_event(table, of_table, backlogs)])
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 
@@ -64,11 +72,29 @@ def book_events(context: dg.OpExecutionContext, booked: Iterable[Booked]) -> Non
         log_events(context, [_event(one) for one in of_table])
 
 
-def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
+def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:
+    """Those of the tables that have too many users for partitions."""
+    tables = lake.warehouse.catalog.read().tables
+    there = (name for name in names if name in tables)  # a table may be dropped while its scopes are worked on
+    return frozenset(name for name in there if is_crowded(lake.warehouse, tables[name], max_partitions))
+
+
+def _crowd_event(
+    table: TableName, reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]
+) -> dg.AssetMaterialization | dg.AssetObservation:
+    kind = _kind(reports[0])
+    what = f"{reports[0].operation}: {len(reports)} scopes {reports[0].outcome}"
+    return kind(asset_key(table), description=what, metadata={**summary(reports), **crowd_metadata(reports, backlogs)})
+
+
+def _kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
     """What changed the scope is a materialization; a dry run only looked."""
+    return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
+
+
+def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
     report = booked.report
-    kind = dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
-    return kind(
+    return _kind(report)(
         asset_key(report.scope.table),
         partition=report.scope.user,
         description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog
-from assets.tables import asset_key
+from assets.tables import asset_key, is_crowded
 from jobs.booking import Booked, backlog_of, book_events, register_users
 from jobs.failures import RETRIES, declined
 from jobs.selection import ScopeSelection
@@ -39,6 +39,9 @@ class RecordConfig(ScopeSelection):
 def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         for table in _tables(lake, config.tables):
+            if is_crowded(lake.warehouse, table):
+                context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
+                continue
             scopes = list(_scopes(context.instance, lake, table, config))
             register_users(context.instance, scopes)
             with ThreadPoolExecutor(_THREADS) as pool:

@@ -21,6 +21,9 @@ from lakewarden.storage.objects import Missing
 
 NAME = "manifest.json"
 
+_NULL = "null"
+_quoted = json.JSONEncoder().encode
+
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
     """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
@@ -61,16 +64,13 @@ def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> b
 
 def _segment(file: DataFile, schema_version: int) -> str:
     # by hand: a scope of many files is listed at every flush, and this takes a fifth of json.dumps's time
-    path = json.dumps(file.path)
+    path = _quoted(file.path)
+    rows, first, last = (_NULL if number is None else number for number in (file.rows, file.min_seq, file.max_seq))
     return (
-        f'{{"id": {path}, "path": {path}, "row_count": {_number(file.rows)}, "size_bytes": {file.size}, '
-        f'"schema_version": {schema_version}, "status": "committed", "min_seq": {_number(file.min_seq)}, '
-        f'"max_seq": {_number(file.max_seq)}, "created_at": {file.modified_ms}}}'
+        f'{{"id": {path}, "path": {path}, "row_count": {rows}, "size_bytes": {file.size}, '
+        f'"schema_version": {schema_version}, "status": "committed", "min_seq": {first}, '
+        f'"max_seq": {last}, "created_at": {file.modified_ms}}}'
     )
-
-
-def _number(value: int | None) -> str:
-    return "null" if value is None else str(value)
 
 
 def _schema_versions(place: Place, target: ScopeTarget, files: tuple[DataFile, ...]) -> dict[str, int]:

@@ -7,7 +7,6 @@ which is what makes a flush exactly once (docs/log.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -153,14 +152,14 @@ class ScopeTable:
         names = ["path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}"]
         adds = self.adds
         lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in names]
-        found = (DataFile(*values) for values in zip(*lists, strict=True))
-        return tuple(sorted((self._counted(file) for file in found), key=_age))
+        found = [DataFile(*values) for values in zip(*lists, strict=True)]
+        if self.plain and None in lists[names.index("num_records")]:
+            found = [file if file.rows is not None else self._counted(file) for file in found]
+        return tuple(sorted(found, key=_age))
 
     def _counted(self, file: DataFile) -> DataFile:
         """With its rows, which a file of others tells in its footer only."""
-        if file.rows is not None or not self.plain:
-            return file
-        return replace(file, rows=open_file(place_of(self.uri), file.path).footer.rows)
+        return file._replace(rows=open_file(place_of(self.uri), file.path).footer.rows)
 
     def snapshot(self, app_id: str) -> Snapshot:
         """What a report and the manifest say about this version."""

@@ -1,19 +1,19 @@
 """Every job over a real small warehouse: what it does there, and what Dagster then knows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
+from jobs.booking import book
 from jobs.compact import compact_job
 from jobs.flush import flush_job
 from jobs.optimize import optimize_job
 from jobs.record import record_job
 from jobs.restore import restore_job
 from jobs.vacuum import vacuum_job
+from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, ROOMS, USERS, contents, write
 from tests.fixtures.dagster import DAGSTER
 from tests.jobs.conftest import RunJob
@@ -153,3 +153,29 @@ def test_record_books_what_happened_outside(instance: dg.DagsterInstance, run_jo
     assert run_job(record_job, {"tables": [MESSAGES], "user": "ada", "again": True}).success
     assert materialized(instance)[0].partition == "ada"
     assert len(materialized(instance)) == 4
+
+
+def test_a_table_of_too_many_users_gets_one_event_with_its_worst_scopes(chat: str, instance: dg.DagsterInstance) -> None:
+    @dg.op
+    def flush_and_book(context: dg.OpExecutionContext) -> None:
+        with Lakehouse.open(chat) as lake:
+            reports = lake.flush()
+            write(chat, USERS[1], 40, 41)
+            book(context, lake, reports, max_partitions=2)
+
+    @dg.job
+    def crowd_job() -> None:
+        flush_and_book()
+
+    for user in USERS:
+        write(chat, user, 10, 11)
+    assert crowd_job.execute_in_process(instance=instance).success
+    (event,) = materialized(instance)
+    assert event.partition is None
+    assert event.description == "flush: 3 scopes done"
+    assert event.metadata["scopes/done"].value == 3
+    worst = event.metadata["worst"]
+    assert isinstance(worst, dg.TableMetadataValue)
+    first = worst.records[0].data
+    assert (len(worst.records), first["user"], first["backlog_rows"], first["rows"]) == (3, USERS[1], 2, 4)
+    assert instance.get_dynamic_partitions(MESSAGES) == []
