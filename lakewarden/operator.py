@@ -84,7 +84,8 @@ class Operator:
 
     def drop(self, table: TableName) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            return drop(self.warehouse, self.engine.run, table, id_)
+            with self.warehouse.locks.create() as lock, lock.hold(table.namespace, table.name) as lease:
+                return drop(self.warehouse, self.engine.run, table, id_, lease)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
 

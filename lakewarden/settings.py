@@ -5,6 +5,8 @@ Order of precedence: `lakewarden.toml` in the working directory, then `LAKEWARDE
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
@@ -61,6 +63,18 @@ class MaintenanceSettings(Section):
     )
 
 
+class LockSettings(Section):
+    kind: Literal["objects", "process", "postgres"] = Field(
+        "objects",
+        description="What excludes two drops or schema changes of one table: leases in the warehouse alone, this process, or "
+        "advisory locks of the Postgres server that PGHOST and libpq's other variables name.",
+    )
+    lease_seconds: float = Field(
+        20.0, gt=0, description="Seconds without renewal after which a lock is taken over; it is renewed three times in that time."
+    )
+    acquire_seconds: float = Field(480.0, ge=0, description="Seconds that are waited for a lock before it is a CONFLICT.")
+
+
 class SparkSettings(Section):
     master: str = Field(
         "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
@@ -85,6 +99,7 @@ class Settings(BaseSettings):
     flush: FlushSettings = FlushSettings()
     compaction: CompactionSettings = CompactionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
+    locks: LockSettings = LockSettings()
     spark: SparkSettings = SparkSettings()
 
     @classmethod

@@ -13,6 +13,7 @@ from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
@@ -65,6 +66,10 @@ class Warehouse:
             clock=clock,
             new_id=new_id,
         )
+
+    @property
+    def locks(self) -> LockFactory:
+        return LockFactory(self.state.uri, self.settings.locks)
 
     def writer(self, table: Table) -> LogWriter:
         return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)

@@ -127,6 +127,21 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class Lease:
+    """The right to change one thing that several objects make up, for as long as it is renewed.
+
+    `token` is the catalog's version that granted it, so a later lease has a higher one. `beat` grows with each renewal: who
+    waits counts the lease as expired once it has seen the same beat for `seconds`, by its own clock alone.
+    """
+
+    name: str
+    owner: str
+    token: int
+    seconds: float
+    beat: int = 0
+
+
+@dataclass(frozen=True)
 class Catalog:
     """All of it at one version. Tables and storages by name, in order of creation."""
 
@@ -134,3 +149,5 @@ class Catalog:
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
     tables: dict[TableName, Table] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    """Those that are held now (catalog/leases.py)."""

@@ -60,6 +60,9 @@ SHARED = (
 
 ALL = (*SHARED, FLIGHTS)
 
+_POLICY = "rows:1000,interval:30"
+"""The demo flushes by hand; what is written to its tables later, the UI's sensor flushes within a minute."""
+
 
 def replace(lake: Lakehouse) -> int:
     """Creates the tables; earlier ones of the same names go first. Returns how many went.
@@ -72,5 +75,11 @@ def replace(lake: Lakehouse) -> int:
     for name in earlier:
         lake.drop_table(str(name))
     for table in ALL:
-        lake.create_table(str(table.name), type=table.type, columns=table.columns, primary_key=table.primary_key)
+        lake.create_table(
+            str(table.name),
+            type=table.type,
+            columns=table.columns,
+            primary_key=table.primary_key,
+            options={"FLUSH_POLICY": _POLICY},
+        )
     return len(earlier)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.catalog.changes import begin_drop, drop_table
-from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.leases import under
+from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
@@ -40,14 +41,14 @@ def drop_scope(task: DropTask) -> ScopeReport:
     return guarded(task.target, "drop", run)
 
 
-def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str) -> list[ScopeReport]:
-    """Drops the table and its data; returns when its name is free again.
+def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Lease) -> list[ScopeReport]:
+    """Drops the table and its data; returns when its name is free again. `lease` is that of the table's lock.
 
     Raises:
         NotFound: no such table.
-        Conflict: some scopes could not be emptied; the table is hidden, and dropping it again goes on.
+        Conflict: the lease was lost; or some scopes could not be emptied; the table is hidden, and dropping it again goes on.
     """
-    catalog = warehouse.catalog.change(lambda before: begin_drop(before, name))
+    catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
     remove_log(warehouse.state, table.log_id)
     reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
@@ -57,7 +58,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str) -> list[S
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
     sync({warehouse.base(catalog.storages[table.options.storage_id])})
     warehouse.registry.remove(table.id)
-    warehouse.catalog.change(lambda before: drop_table(before, name))
+    warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 
 

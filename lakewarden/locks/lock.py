@@ -1,0 +1,141 @@
+"""The catalog lock: one holder at a time for a drop, a schema change, a change over many objects (FLIP-188, CatalogLock).
+
+Two things make it: a *turn*, which says who is next (`locks.turns`), and a *lease* in the catalog with a fencing token
+(`catalog.leases`), which makes sure that a holder that was paused past its lease can't commit any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakewarden.catalog.leases import give_back, grant, renew
+from lakewarden.catalog.model import Lease
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import NewId, random_id, system_clock
+from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.locks.turns import Turns, turns_of
+from lakewarden.settings import LockSettings
+from lakewarden.storage.open import open_store
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 8.0
+
+
+@dataclass(frozen=True)
+class LockFactory:
+    """What a process needs to make the lock; pickles, so that Spark's tasks can. `state_uri` is the warehouse's `_lakewarden`."""
+
+    state_uri: str
+    settings: LockSettings
+
+    def create(self) -> CatalogLock:
+        store = CatalogStore(open_store(self.state_uri), system_clock)
+        return CatalogLock(store, turns_of(self.settings.kind, self.state_uri), self.settings)
+
+
+class CatalogLock:
+    """Locks of one warehouse; use it as a context manager, or call `close`. Safe for threads."""
+
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        turns: Turns,
+        settings: LockSettings,
+        *,
+        new_id: NewId = random_id,
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._catalog = catalog
+        self._turns = turns
+        self._settings = settings
+        self._new_id = new_id
+        self._monotonic = monotonic
+        self._pause = pause
+
+    def run_with_lock(self, database: str, table: str, work: Callable[[], T]) -> T:
+        """Runs the work while nobody else runs anything under the same lock.
+
+        Raises:
+            Conflict: the lock could not be had in time, or was lost while the work ran.
+            Whatever the work itself raises.
+        """
+        with self.hold(database, table):
+            return work()
+
+    @contextmanager
+    def hold(self, database: str, table: str) -> Iterator[Lease]:
+        """The lease, renewed while the block runs; changes of the catalog go through `catalog.leases.under` it.
+
+        Raises:
+            Conflict: as `run_with_lock`.
+        """
+        name = f"{database}.{table}"
+        until = self._monotonic() + self._settings.acquire_seconds
+        with self._turns.turn(name, self._settings.acquire_seconds):
+            lease = self._acquire(name, until)
+            with self._renewing(lease):
+                try:
+                    yield lease
+                except BaseException:
+                    with suppress(Conflict, StorageUnavailable):  # what went wrong in the work says more
+                        self._catalog.change(give_back(lease))
+                    raise
+            self._catalog.change(give_back(lease))
+
+    def close(self) -> None:
+        self._turns.close()
+
+    def __enter__(self) -> CatalogLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _acquire(self, name: str, until: float) -> Lease:
+        """Takes the lease once nobody has it, or once its holder has not renewed it for its whole duration."""
+        owner, pause = self._new_id(), _FIRST_PAUSE
+        seen, since = None, self._monotonic()
+        while True:
+            held = self._catalog.read().leases.get(name)
+            if held != seen:
+                seen, since = held, self._monotonic()
+            if held is None or self._turns.exclusive or self._monotonic() - since >= held.seconds:
+                with suppress(Conflict):
+                    return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
+            if self._monotonic() >= until:
+                holder = held.owner if held else "others in turn"
+                raise Conflict(
+                    f"could not lock {name} within {self._settings.acquire_seconds:g} seconds: {holder} holds it; try again"
+                )
+            self._pause(min(pause, max(0.0, until - self._monotonic())))
+            pause = min(2 * pause, _LONGEST_PAUSE, self._settings.lease_seconds / 3)
+
+    @contextmanager
+    def _renewing(self, lease: Lease) -> Iterator[None]:
+        """Beats in a thread of its own, until the block ends or the lease is lost, which the next change then tells."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(lease.seconds / 3):
+                try:
+                    self._catalog.change(renew(lease))
+                except Conflict:
+                    return
+                except StorageUnavailable:
+                    continue
+
+        thread = threading.Thread(target=beat, name=f"lease-{lease.name}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

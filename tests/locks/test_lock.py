@@ -1,0 +1,184 @@
+"""The catalog lock: one at a time, taken over from the dead, and no commit by a holder that lost it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lakewarden.catalog.changes import add_namespace
+from lakewarden.catalog.leases import grant, under
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import system_clock
+from lakewarden.errors import Conflict, NotFound
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.locks.lock import CatalogLock, LockFactory
+from lakewarden.settings import LockSettings
+from lakewarden.storage.open import open_store
+from tests.fixtures.children import KILLED, ended, exit_statuses, start
+from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.minio import MinioServer
+from tests.fixtures.postgres import PostgresServer
+
+QUICK = LockSettings(lease_seconds=0.3, acquire_seconds=30)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["disk", "minio"])
+def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place for a catalog."""
+    if request.param == "disk":
+        return str(tmp_path / "state")
+    minio: MinioServer = request.getfixturevalue("minio")
+    for name, value in minio.environment.items():
+        monkeypatch.setenv(name, value)
+    return minio.prefix_for(str(tmp_path))
+
+
+@pytest.fixture
+def on_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in {"HOST": postgres.host, "PORT": str(postgres.port), "USER": postgres.user}.items():
+        monkeypatch.setenv(f"PG{name}", value)
+    monkeypatch.setenv("PGDATABASE", postgres.database)
+    return iter([None])
+
+
+def catalog_at(state: str) -> CatalogStore:
+    return CatalogStore(open_store(state), system_clock)
+
+
+def count_up(factory: LockFactory, counter: Path, times: int) -> None:
+    """Reads, waits and writes: two at once would lose a step."""
+
+    def step() -> None:
+        seen = int(counter.read_text())
+        time.sleep(0.002)
+        counter.write_text(str(seen + 1))
+
+    with factory.create() as lock:
+        for _ in range(times):
+            lock.run_with_lock("chat", "messages", step)
+
+
+def _count_in_processes(factory: LockFactory, counter: Path) -> int:
+    counter.write_text("0")
+    assert exit_statuses([(count_up, factory, counter, 10)] * 3) == [0, 0, 0]
+    return int(counter.read_text())
+
+
+def test_processes_take_turns(state: str, tmp_path: Path) -> None:
+    assert _count_in_processes(LockFactory(state, QUICK), tmp_path / "counter") == 30
+    assert catalog_at(state).read().leases == {}
+
+
+@pytest.mark.usefixtures("on_postgres")
+def test_processes_take_turns_by_postgres(tmp_path: Path) -> None:
+    factory = LockFactory(str(tmp_path / "state"), QUICK.model_copy(update={"kind": "postgres"}))
+    assert _count_in_processes(factory, tmp_path / "counter") == 30
+
+
+def test_threads_take_turns_in_one_process(tmp_path: Path) -> None:
+    factory = LockFactory(str(tmp_path / "state"), QUICK.model_copy(update={"kind": "process"}))
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    threads = [threading.Thread(target=count_up, args=(factory, counter, 20)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.read_text() == "80"
+
+
+def die_holding(factory: LockFactory) -> None:
+    with factory.create() as lock, lock.hold("chat", "messages"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
+    factory = LockFactory(state, QUICK)
+    assert ended(start(die_holding, factory)) == KILLED
+    left = catalog_at(state).read().leases["chat.messages"]
+    with factory.create() as lock, lock.hold("chat", "messages") as lease:
+        assert lease.token > left.token
+
+
+@pytest.mark.usefixtures("on_postgres")
+def test_postgres_knows_at_once_that_a_holder_died(tmp_path: Path) -> None:
+    slow = LockSettings(kind="postgres", lease_seconds=3600, acquire_seconds=30)
+    factory = LockFactory(str(tmp_path / "state"), slow)
+    assert ended(start(die_holding, factory)) == KILLED
+    with factory.create() as lock:
+        assert lock.run_with_lock("chat", "messages", lambda: "done") == "done"
+
+
+def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
+    """It slept through its lease: whatever it does now is refused, while the next one holds the lock and after."""
+    catalog = catalog_at(state)
+    asleep = catalog.change(grant("chat.messages", "sleeper", 0.2, None)).leases["chat.messages"]
+
+    def its_change(before: Catalog) -> Catalog:
+        return add_namespace(before, "late", NOW)
+
+    with LockFactory(state, QUICK).create() as lock, lock.hold("chat", "messages") as lease:
+        with pytest.raises(Conflict, match=f"taken over by {lease.owner} while sleeper worked"):
+            catalog_at(state).change(under(asleep, its_change))
+        catalog.change(under(lease, lambda before: add_namespace(before, "good", NOW)))
+    with pytest.raises(Conflict, match="was given up while sleeper worked"):
+        catalog_at(state).change(under(asleep, its_change))
+    assert list(catalog.read().namespaces) == ["good"]
+
+
+def test_a_lease_is_renewed_for_as_long_as_the_work_takes(state: str) -> None:
+    hasty = LockFactory(state, LockSettings(lease_seconds=0.3, acquire_seconds=1.2))
+    with hasty.create() as lock, lock.hold("chat", "messages") as lease:
+        with hasty.create() as other, pytest.raises(Conflict, match=f"within 1.2 seconds: {lease.owner} holds it"):
+            other.run_with_lock("chat", "messages", lambda: None)
+        assert catalog_at(state).read().leases["chat.messages"].beat > 0
+        assert lock.run_with_lock("chat", "rooms", lambda: "another table's") == "another table's"
+
+
+def test_what_the_work_raises_comes_out_and_frees_the_lock(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise NotFound("no such thing")
+
+    with LockFactory(str(tmp_path / "state"), QUICK).create() as lock:
+        with pytest.raises(NotFound, match="no such thing"):
+            lock.run_with_lock("chat", "messages", fail)
+        assert lock.run_with_lock("chat", "messages", lambda: 1) == 1
+
+
+def test_the_factory_pickles(tmp_path: Path) -> None:
+    factory = pickle.loads(pickle.dumps(LockFactory(str(tmp_path / "state"), QUICK)))
+    lock = factory.create()
+    assert isinstance(lock, CatalogLock)
+    assert lock.run_with_lock("chat", "messages", lambda: 42) == 42
+
+
+def _drop(uri: str, start_file: Path) -> None:
+    with Lakehouse.open(uri) as lake:
+        while not start_file.exists():
+            time.sleep(0.001)
+        try:
+            lake.drop_table(NOTES)
+        except NotFound:
+            start_file.with_suffix(f".{os.getpid()}").touch()
+
+
+def test_of_two_drops_at_once_one_finds_nothing(tmp_path: Path) -> None:
+    uri, go = str(tmp_path / "lake"), tmp_path / "go"
+    with Lakehouse.open(uri) as lake:
+        make_notes(lake).write(notes({1: "a"}), user="ann")
+        lake.flush()
+        children = [start(_drop, uri, go) for _ in range(2)]
+        go.touch()
+        assert [ended(child) for child in children] == [0, 0]
+        assert len(list(tmp_path.glob("go.*"))) == 1
+        assert lake.tables() == []
