@@ -70,7 +70,7 @@ class LockSettings(Section):
         "advisory locks of the Postgres server that PGHOST and libpq's other variables name.",
     )
     lease_seconds: float = Field(
-        20.0, gt=0, description="Seconds without renewal after which a lock is taken over; it is renewed three times in that time."
+        20.0, gt=0, description="Seconds without renewal after which a lock is taken over; it is renewed three times within them."
     )
     acquire_seconds: float = Field(480.0, ge=0, description="Seconds that are waited for a lock before it is a CONFLICT.")
 
