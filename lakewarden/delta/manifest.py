@@ -23,7 +23,7 @@ NAME = "manifest.json"
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
     """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first."""
-    place = place_of(target.uri)
+    place = place_of(target.location)
     known = _schema_versions(place, target, snapshot.files)
     segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)
     head = {
@@ -40,7 +40,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table that another commit, or a crash, left behind it; says whether that was needed."""
-    if _read(place_of(target.uri)).get("delta_version") == table.version:
+    if _read(place_of(target.location)).get("delta_version") == table.version:
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True

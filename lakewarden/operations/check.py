@@ -61,7 +61,7 @@ def check_scope(task: CheckTask) -> list[Finding]:
     """Readable, one row per key, and no watermark beyond the log: the checks of one scope's table."""
     subject = str(task.target.scope)
     try:
-        table = ScopeTable.open(task.target.uri)
+        table = ScopeTable.open(task.target.location)
         if table is None:
             return [Finding(subject, "readable", True)]
         looked = list(_look(task, table))
@@ -74,7 +74,7 @@ def check_scope(task: CheckTask) -> list[Finding]:
 def _check_storage(warehouse: Warehouse, storage: Storage) -> Finding:
     subject = f"storage {storage.id}"
     try:
-        probe(open_store(warehouse.base(storage)), random_id)
+        probe(open_store(warehouse.location(storage)), random_id)
     except LakewardenError as error:
         return Finding(subject, "reachable", False, error.code, error.message)
     return Finding(subject, "reachable", True)

@@ -87,7 +87,7 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
         AlreadyExists, InUse, StorageRefused, StorageUnavailable: nothing was made.
     """
     add_storage(warehouse.catalog.read(), storage)  # what is wrong with it is said before anything is written there
-    store = open_store(warehouse.base(storage))
+    store = open_store(warehouse.location(storage))
     found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
     claim(store, warehouse.id)
     warehouse.catalog.change(lambda catalog: add_storage(catalog, found))

@@ -50,7 +50,7 @@ class ScopePlan:
             self.target.scope,
             self.operation,
             "done",
-            self.target.uri,
+            self.target.location,
             version=state.version,
             parameters=dict(self.parameters),
             metrics=dict(metrics),
@@ -65,7 +65,7 @@ class ScopePlan:
             self.target.scope,
             self.operation,
             outcome,
-            self.target.uri,
+            self.target.location,
             reason=reason,
             version=shown.version if shown else None,
             parameters=dict(self.parameters),
@@ -81,7 +81,7 @@ def unmoved(plan: ScopePlan) -> ScopeTable:
     Raises:
         Conflict: it has another version by now.
     """
-    table = ScopeTable.open(plan.target.uri)
+    table = ScopeTable.open(plan.target.location)
     if table is None or table.version != plan.version:
         now = "no version at all" if table is None else f"version {table.version}"
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {plan.version}"

@@ -82,7 +82,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
     """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded."""
     reason = "other commits kept coming between"
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(rewrite.target.uri)
+        table = ScopeTable.open(rewrite.target.location)
         if table is None:
             reason = "the table is gone"
             break
@@ -94,7 +94,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
             return _commit(rewrite, table, clock(), reach)
         except Conflict:
             reason = "other commits kept coming between"
-    place_of(rewrite.target.uri).delete(file.path for file in rewrite.outputs)
+    place_of(rewrite.target.location).delete(file.path for file in rewrite.outputs)
     return f"discarded: {reason}"
 
 
@@ -125,5 +125,5 @@ def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
 
 
 def _vacuumed(table: ScopeTable, since: int) -> str:
-    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.uri), table.version))
+    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
     return "a vacuum began meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""
