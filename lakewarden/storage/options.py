@@ -28,6 +28,9 @@ _GCS_KEYS = {"APPLICATION_CREDENTIALS": "google_application_credentials"}
 _KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS, "abfss": _AZURE_KEYS}
 _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
+_ANY_REGION = "us-east-1"
+"""For a store of somebody else's, which does not mind; without a region delta-rs looks for one in AWS's own network."""
+
 _DELTA = {
     "timeout": ANSWERS_WITHIN,  # of a whole request: delta-rs knows no other, and itself moves no large objects
     "connect_timeout": CONNECTS_WITHIN,
@@ -63,13 +66,18 @@ def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str,
     named = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
     endpoint = (connection.endpoint or named or "").rstrip("/")
     path_style = bool(endpoint) if connection.path_style is None else connection.path_style
-    options = {"aws_region": connection.region} if connection.region else {}
+    region = connection.region or ("" if _has_region(environment) or not endpoint else _ANY_REGION)
+    options = {"aws_region": region} if region else {}
     if endpoint:
         options["aws_endpoint_url_s3"] = endpoint if path_style else _with_bucket(endpoint, location)
         options["aws_allow_http"] = str(endpoint.startswith("http://")).lower()
     if endpoint or connection.path_style is not None:
         options["aws_virtual_hosted_style_request"] = str(not path_style).lower()
     return options
+
+
+def _has_region(environment: Mapping[str, str]) -> bool:
+    return bool(environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"))
 
 
 def _with_bucket(endpoint: str, location: Location) -> str:

@@ -8,7 +8,7 @@ from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.options import delta_options, store_options
 
-_MINIO = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+_MINIO = {"AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
 _TENANT = {"T_ACCESS_KEY_ID": "id", "T_SECRET_ACCESS_KEY": "hunter2"}
 
 
@@ -24,6 +24,7 @@ def test_the_environment_names_the_endpoint_where_the_storage_does_not() -> None
     }
     assert options("s3://lake/x", _MINIO, endpoint="https://other:9000")["aws_endpoint_url_s3"] == "https://other:9000"
     assert options("s3://lake/x") == {}
+    assert options("s3://lake/x", endpoint="https://other:9000")["aws_region"] == "us-east-1"  # else somebody is asked for it
     assert options("/srv/lake", _MINIO) == {}
     assert options("gs://lake", _MINIO) == {}
 
