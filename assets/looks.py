@@ -41,7 +41,7 @@ def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> list[Look]:
     """Those of the scopes that have a table, at its newest version."""
     catalog = lake.warehouse.catalog.read()
     targets = [lake.warehouse.target(catalog, scope) for scope in scopes]
-    return [Look(target, table) for target in targets if (table := ScopeTable.open(target.uri))]
+    return [Look(target, table) for target in targets if (table := ScopeTable.open(target.location))]
 
 
 def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> list[Verdict]:

@@ -111,7 +111,7 @@ def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
 
 
 def _with_history(report: ScopeReport) -> Booked:
-    return Booked(report, [] if report.version is None else history(report.uri, limit=HISTORY_ENTRIES))
+    return Booked(report, [] if report.version is None else history(report.location, limit=HISTORY_ENTRIES))
 
 
 def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:

@@ -73,16 +73,16 @@ def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config:
 def as_it_stands(lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Backlog], scope: Scope) -> Booked | None:
     """The scope's newest commit as if it had just been reported; None where it has no table."""
     target = lake.warehouse.target(catalog, scope)
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     if table is None:
         return None
-    commits = history(target.uri, limit=HISTORY_ENTRIES)
+    commits = history(target.location, limit=HISTORY_ENTRIES)
     newest = commits[0]
     report = ScopeReport(
         scope=scope,
         operation=cast("Operation", newest.operation),  # of a commit of others its own word: it is only shown
         outcome="done",
-        uri=target.uri,
+        location=target.location,
         reason="booked afterwards",
         version=table.version,
         parameters=dict(newest.parameters),

@@ -9,16 +9,19 @@ from types import TracebackType
 from lakewarden.catalog import changes
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.view import read_views
-from lakewarden.operations.check import Finding, check
+from lakewarden.operations.check import Finding, check, storages_named
 from lakewarden.operations.compact import CompactOptions
-from lakewarden.operations.declare import make_storage, make_table, new_storage
+from lakewarden.operations.declare import make_table
+from lakewarden.operations.health import StorageHealth, health
 from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import named_tables, targets_of
+from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage
 from lakewarden.operations.tags import Tag, add_tag
 from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.operator import Asked, Operator
@@ -108,20 +111,39 @@ class Lakehouse:
         storage_id: str,
         *,
         type: str,
-        base: str,
+        base: str = "",
+        bucket: str = "",
         user_template: str = "",
         shared_template: str = "",
         name: str = "",
         description: str = "",
+        connection: Connection = Connection(),
     ) -> Storage:
         """Creates a storage, after trying to write, read, list and delete there; empty templates mean the defaults.
+
+        Args:
+            type: `filesystem` (also `local`), `s3`, `gcs` or `azure`.
+            base: a directory, or a URI such as `s3://bucket/prefix`; beside `bucket`, a prefix in it.
+            bucket: of an object store; the scheme is added.
+            connection: endpoint, region, path style and credentials (by reference) where the environment does not say them.
 
         Raises:
             AlreadyExists, InvalidArgument, InUse: the id is taken or none, a template or the base can't be, or the place is
                 another warehouse's.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        wanted = new_storage(storage_id, type, base, user_template, shared_template, name, description, self.warehouse.clock())
+        wanted = new_storage(
+            storage_id,
+            type,
+            base,
+            bucket=bucket,
+            connection=connection,
+            user_template=user_template,
+            shared_template=shared_template,
+            name=name,
+            description=description,
+            now=self.warehouse.clock(),
+        )
         return make_storage(self.warehouse, wanted)
 
     def alter_storage(
@@ -132,25 +154,29 @@ class Lakehouse:
         shared_template: str | None = None,
         name: str | None = None,
         description: str | None = None,
+        endpoint: str | None = None,
+        region: str | None = None,
+        path_style: bool | None = None,
+        credentials: str | None = None,
     ) -> Storage:
-        """Changes what is given; a template only while no table of its type lies on the storage."""
-        changed = self.warehouse.catalog.change(
-            lambda catalog: changes.alter_storage(
-                catalog,
-                storage_id,
-                user_template=user_template,
-                shared_template=shared_template,
-                name=name,
-                description=description,
-            )
-        )
-        return changed.storages[storage_id]
+        """Changes what is given, after trying the place as it will be reached then.
 
-    def drop_storage(self, storage_id: str) -> None:
-        """Raises:
-        InUse: tables lie on it.
+        A template changes only while no table of its type lies on the storage.
         """
+        change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
+        return change_storage(self.warehouse, storage_id, change)
+
+    def drop_storage(self, storage_id: str, *, if_exists: bool = False) -> bool:
+        """Drops a storage; False where there is none and `if_exists` says that this is no error.
+
+        Raises:
+            NotFound: there is none.
+            InUse: tables lie on it.
+        """
+        if if_exists and storage_id not in self.warehouse.catalog.read().storages:
+            return False
         self.warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
+        return True
 
     def storages(self) -> list[Storage]:
         return list(self.warehouse.catalog.read().storages.values())
@@ -219,6 +245,15 @@ class Lakehouse:
     def check(self, storage: str | None = None) -> list[Finding]:
         """Is every storage reachable, every scope readable, log and table consistent?"""
         return check(self.warehouse, self._engine.run, storage)
+
+    def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
+        """How every storage is, or that one: what can be done there, how fast, and with `extended` how much lies there.
+
+        Raises:
+            NotFound: no such storage.
+        """
+        chosen = storages_named(self.warehouse.catalog.read(), storage).values()
+        return [health(self.warehouse, one, extended=extended) for one in chosen]
 
     def plan(self, *tables: str) -> list[ScopeReport]:
         """What maintenance would do now, and why: a report for each operation on a scope that has something to do."""

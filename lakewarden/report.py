@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from lakewarden.catalog.model import Compression, TableSchema
+from lakewarden.connection import Location
 from lakewarden.scope import Scope
 
 Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop"]
@@ -19,7 +20,7 @@ class ScopeTarget:
     """All that work on one scope's Delta table needs to know."""
 
     scope: Scope
-    uri: str
+    location: Location
     """Where its Delta table lies; no credential in it."""
     schemas: tuple[TableSchema, ...]
     """Every schema version of the table, oldest first; the last one is current."""
@@ -28,6 +29,10 @@ class ScopeTarget:
     compression: Compression
     target_file_size: int
     retention_hours: int
+
+    @property
+    def uri(self) -> str:
+        return self.location.uri
 
     @property
     def schema(self) -> TableSchema:
@@ -66,7 +71,7 @@ class ScopeReport:
     scope: Scope
     operation: Operation
     outcome: Outcome
-    uri: str
+    location: Location
     reason: str = ""
     """Why it was skipped or what is planned; empty when done."""
     version: int | None = None
@@ -78,3 +83,7 @@ class ScopeReport:
     files: tuple[str, ...] = ()
     """Files that a dry run would touch, or a vacuum removed, relative to the scope."""
     finished_at: datetime | None = None
+
+    @property
+    def uri(self) -> str:
+        return self.location.uri

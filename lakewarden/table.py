@@ -87,7 +87,7 @@ class TableClient:
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
     ) -> list[HistoryEntry]:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
-        return history(self._target(user).uri, limit, before_version)
+        return history(self._target(user).location, limit, before_version)
 
     def users(self) -> list[str]:
         """The users whose scopes were ever flushed; none for a SHARED table."""

@@ -12,6 +12,7 @@ from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import Clock, NewId
+from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
@@ -53,7 +54,7 @@ class Warehouse:
             Corrupt: what lies there was made by something else.
         """
         uri = canonical(uri)
-        state = open_store(join(uri, STATE))
+        state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
         return cls(
             uri=uri,
@@ -93,7 +94,7 @@ class Warehouse:
         hours = table.options.retention_hours
         return ScopeTarget(
             scope=scope,
-            uri=join(self.base(storage), _path(storage, table, scope)),
+            location=self.location(storage).below(_path(storage, table, scope)),
             schemas=table.schemas,
             app_id=f"lakewarden/{self.id}/{table.log_id}",
             compression=table.options.compression,
@@ -105,6 +106,10 @@ class Warehouse:
         """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""
         relative = "://" not in storage.base and not storage.base.startswith("/")
         return join(self.uri, storage.base) if relative else storage.base
+
+    def location(self, storage: Storage) -> Location:
+        """The same place, with the storage's own connection."""
+        return Location(self.base(storage), storage.connection)
 
 
 def _check_scope(table: Table, scope: Scope) -> None:
@@ -143,7 +148,7 @@ def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId
     try:
         return _read_identity(state)
     except Missing:
-        if probe(open_store(join(uri, LOCAL_BASE)), new_id).folds_case:
+        if probe(open_store(Location(uri).below(LOCAL_BASE)), new_id).folds_case:
             catalog.change(lambda before: fold_case(before, LOCAL))
         with suppress(AlreadyThere):  # another process made it in between: its uuid holds
             state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
@@ -164,4 +169,4 @@ def _read_identity(state: ObjectStore) -> str:
 @lru_cache(maxsize=64)
 def state_store(uri: str) -> ObjectStore:
     """The store of a task: opened once per worker process, not once per scope."""
-    return open_store(uri)
+    return open_store(Location(uri))

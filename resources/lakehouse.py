@@ -11,9 +11,9 @@ from dagster._config.pythonic_config import ConfigurableResourceFactory  # publi
 from pydantic import Field
 
 from lakewarden.clock import random_id, system_clock
+from lakewarden.connection import Location
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import Settings
-from lakewarden.storage.location import join
 from lakewarden.storage.open import open_store
 from lakewarden.warehouse import STATE, Warehouse
 from resources.spark import SparkResource
@@ -48,6 +48,6 @@ def configured_warehouse() -> str:
 def warehouse_at_load() -> Warehouse | None:
     """The warehouse that the code location is loaded over; None where there is none yet, and none is made."""
     uri = os.environ.get(VARIABLE, DEFAULT)
-    if not open_store(join(uri, STATE)).list(""):
+    if not open_store(Location(uri).below(STATE)).list(""):
         return None
     return Warehouse.open(uri, Settings(), system_clock, random_id)

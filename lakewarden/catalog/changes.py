@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lakewarden.catalog.model import Catalog, Namespace, Storage, Table
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
+from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join, overlaps
@@ -121,8 +122,9 @@ def alter_storage(
     shared_template: str | None = None,
     name: str | None = None,
     description: str | None = None,
+    connection: Callable[[Storage], Connection] | None = None,
 ) -> Catalog:
-    """Changes what is given.
+    """Changes what is given; `connection` gives the new one from the storage as it is.
 
     Raises:
         NotFound: no such storage.
@@ -136,6 +138,7 @@ def alter_storage(
         shared_template=before.shared_template if shared_template is None else check_template("SHARED", shared_template),
         name=before.name if name is None else name or storage_id,
         description=before.description if description is None else description,
+        connection=before.connection if connection is None else connection(before),
     )
     moved = {"USER": after.user_template != before.user_template, "SHARED": after.shared_template != before.shared_template}
     left = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id and moved[table.type]]

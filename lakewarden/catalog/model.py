@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from lakewarden.catalog.types import ColumnType
+from lakewarden.connection import Connection
 from lakewarden.scope import TableName
 
 TableType = Literal["USER", "SHARED"]
@@ -124,6 +125,7 @@ class Storage:
     name: str = ""
     description: str = ""
     created_at: datetime | None = None
+    connection: Connection = field(default_factory=Connection)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import ScopesFailed, invocation, report_row
+from lakewarden.cli.context import Invocation, ScopesFailed, invocation, report_row
 from lakewarden.cli.output import Row, cell
 
 
@@ -51,9 +51,15 @@ def history(
 def check(
     context: typer.Context,
     storage: str | None = typer.Argument(None, help="Only this storage, and the scopes on it."),
+    extended: bool = typer.Option(
+        False, "--extended", help="A row a storage instead: what can be done there, how fast, how much lies there."
+    ),
 ) -> None:
     """Check that every storage is reachable, every scope readable, log and tables consistent."""
     call = invocation(context)
+    if extended:
+        _check_storages(call, storage)
+        return
     with call.lake("check") as lake:
         findings = lake.check(storage)
     call.emit([_flat(cell(finding)) for finding in findings], empty="nothing to check")
@@ -61,6 +67,15 @@ def check(
     if bad:
         first = f"{bad[0].subject}: {bad[0].message}"
         raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(findings)} checks failed; the first, {first}")
+
+
+def _check_storages(call: Invocation, storage: str | None) -> None:
+    with call.lake("check") as lake:
+        found = lake.health(storage)
+    call.emit([_flat(cell(one)) for one in found], empty="nothing to check")
+    ill = [one for one in found if one.status != "healthy"]
+    if ill:
+        raise ScopesFailed("STORAGE_UNAVAILABLE", f"storage {ill[0].storage_id} is {ill[0].status}: {ill[0].error}")
 
 
 def _flat(value: object) -> Row:

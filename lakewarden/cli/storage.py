@@ -7,6 +7,8 @@ import typer
 from lakewarden.catalog.model import Storage
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row
+from lakewarden.cli.presets import preset_named
+from lakewarden.connection import Connection
 
 _USER_TEMPLATE = typer.Option("", help="Path of a user's scope; default {namespace}/{tableName}/{userId}.")
 _SHARED_TEMPLATE = typer.Option("", help="Path of a SHARED table; default {namespace}/{tableName}.")
@@ -20,11 +22,21 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="storage")
 
 
-def create(
+def create(  # noqa: PLR0913, PLR0917  # a parameter an option
     context: typer.Context,
     storage_id: str = typer.Argument(help="The storage's id: letters, digits, _ and -."),
-    type: str = typer.Option("filesystem", help="filesystem (also: local), s3, gcs, azure."),
-    base: str = typer.Option(help="Base directory or URI, without credentials."),
+    type: str = typer.Option("", help="filesystem (also: local), s3, gcs, azure; default filesystem, or the preset's."),
+    base: str = typer.Option("", "--base-directory", "--base", help="Directory, or URI without credentials."),
+    bucket: str = typer.Option("", help="Bucket of an object store, with or without its scheme."),
+    region: str = typer.Option("", help="Region of an S3 bucket."),
+    endpoint: str = typer.Option("", help="http(s)://host[:port] of a store that is not the platform's own."),
+    path_style: bool | None = typer.Option(
+        None,
+        "--path-style/--no-path-style",
+        help="Bucket in the path, or in the host.",
+    ),
+    credentials: str = typer.Option("", help="A reference: env:TENANT_A means TENANT_A_ACCESS_KEY_ID and so on."),
+    preset: str = typer.Option("", help="Type and templates of storage_templates/NAME.toml, where none are given."),
     user_template: str = _USER_TEMPLATE,
     shared_template: str = _SHARED_TEMPLATE,
     name: str = typer.Option("", help="A name for people; the id where it is left out."),
@@ -32,15 +44,18 @@ def create(
 ) -> None:
     """Create a storage, after trying to write, read, list and delete there."""
     call = invocation(context)
+    given = preset_named(preset)
     with call.lake("storage") as lake:
         made = lake.create_storage(
             storage_id,
-            type=type,
+            type=type or given.type,
             base=base,
-            user_template=user_template,
-            shared_template=shared_template,
+            bucket=bucket,
+            user_template=user_template or given.user_template,
+            shared_template=shared_template or given.shared_template,
             name=name,
             description=description,
+            connection=Connection(endpoint, region, path_style, credentials),
         )
     call.emit([_row(made)], empty="")
 
@@ -52,22 +67,38 @@ def alter(
     shared_template: str | None = typer.Option(None, help="A new path of SHARED tables."),
     name: str | None = typer.Option(None, help="A new name."),
     description: str | None = typer.Option(None, help="A new description."),
+    endpoint: str | None = typer.Option(None, help="Another address of the same store; empty for the platform's own."),
+    region: str | None = typer.Option(None, help="Region of an S3 bucket."),
+    path_style: bool | None = typer.Option(None, "--path-style/--no-path-style", help="Bucket in the path, or in the host."),
+    credentials: str | None = typer.Option(None, help="Another reference; empty for the platform's own chain."),
 ) -> None:
-    """Change a storage's name, description or templates."""
+    """Change a storage, after trying it as it will be reached then."""
     call = invocation(context)
     with call.lake("storage") as lake:
         changed = lake.alter_storage(
-            storage_id, user_template=user_template, shared_template=shared_template, name=name, description=description
+            storage_id,
+            user_template=user_template,
+            shared_template=shared_template,
+            name=name,
+            description=description,
+            endpoint=endpoint,
+            region=region,
+            path_style=path_style,
+            credentials=credentials,
         )
     call.emit([_row(changed)], empty="")
 
 
-def drop(context: typer.Context, storage_id: str = typer.Argument(help="The storage's id.")) -> None:
+def drop(
+    context: typer.Context,
+    storage_id: str = typer.Argument(help="The storage's id."),
+    if_exists: bool = typer.Option(False, "--if-exists", help="One that is not there is no error."),
+) -> None:
     """Drop a storage that no table uses."""
     call = invocation(context)
     with call.lake("storage") as lake:
-        lake.drop_storage(storage_id)
-    call.emit([{"storage_id": storage_id, "dropped": True}], empty="")
+        dropped = lake.drop_storage(storage_id, if_exists=if_exists)
+    call.emit([{"storage_id": storage_id, "dropped": dropped}], empty="")
 
 
 def list_storages(context: typer.Context) -> None:
@@ -79,6 +110,7 @@ def list_storages(context: typer.Context) -> None:
 
 
 def _row(storage: Storage) -> Row:
+    connection = storage.connection
     return {
         "storage_id": storage.id,
         "storage_type": storage.type,
@@ -87,4 +119,8 @@ def _row(storage: Storage) -> Row:
         "shared_tables_template": storage.shared_template,
         "storage_name": storage.name,
         "description": storage.description,
+        "endpoint": connection.endpoint,
+        "region": connection.region,
+        "path_style": connection.path_style,
+        "credentials": connection.credentials,
     }

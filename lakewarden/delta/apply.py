@@ -68,7 +68,7 @@ class ColdApply:
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
-        self.table = ScopeTable.open(target.uri)
+        self.table = ScopeTable.open(target.location)
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
+from lakewarden.storage.failures import failure_of
 
 _RACE = re.compile(r"Failed to commit transaction: \d+$|concurrent|already exist", re.IGNORECASE)
 """A lost race. `Failed to commit transaction: 0` is what zero allowed retries say when another commit came between."""
@@ -69,6 +70,8 @@ def _delta_error(what: str, error: DeltaError) -> LakewardenError:
 
 def _os_error(what: str, error: OSError) -> LakewardenError:
     text = _plain(error) if error.errno is None else f"{error.strerror} (os error {error.errno})"
+    if error.errno is None and (known := failure_of(str(error))):
+        return (StorageRefused if known.refused else StorageUnavailable)(f"{what}: {known.reason}")
     if _REFUSED.search(text):
         return StorageRefused(f"{what}: {text}")
     if _ABSENT.search(text):

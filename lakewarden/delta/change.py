@@ -142,7 +142,7 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table
     key = target.schema.primary_key
     every = file_schema(target.schema)
     ids = table.column_ids(target.schemas)
-    opened = open_file(place_of(table.uri), file.path)
+    opened = open_file(place_of(table.location), file.path)
     rows = opened.read(every if file.size <= _WHOLE else pa.schema([every.field(name) for name in key]), ids)
     mask = matches(rows, hot, key)
     hits = pc.sum(mask).as_py() or 0

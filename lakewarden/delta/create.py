@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,7 +15,8 @@ from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.location import delta_options, local_path
+from lakewarden.storage.location import local_path
+from lakewarden.storage.options import delta_options
 
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
@@ -47,7 +49,7 @@ def create_table(
             added(adds, now),
             mode="error",
             configuration=_configuration(target.retention_hours),
-            storage_options=delta_options(target.uri) or None,
+            storage_options=delta_options(target.location, os.environ) or None,
             commit_properties=commit_properties(stamp, transaction, batch, strict=True),
             post_commithook_properties=HOOKS,
         )

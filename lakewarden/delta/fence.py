@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG
 from lakewarden.delta.place import place_of
@@ -30,14 +31,14 @@ def fence(target: ScopeTarget, *, job_id: str) -> int | None:
         Conflict: others kept on committing.
     """
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(target.uri)
+        table = ScopeTable.open(target.location)
         if table is None:
             return None
         try:
             version = _emptied(table, target, job_id)
         except Conflict:
             continue
-        _clear(target.uri, version)
+        _clear(target.location, version)
         return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
@@ -47,7 +48,7 @@ def _emptied(table: ScopeTable, target: ScopeTarget, job_id: str) -> int:
     files = table.files()
     stamp = CommitStamp(job_id, DROP, {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
     table.empty(stamp=stamp)
-    fenced = ScopeTable.open(target.uri)
+    fenced = ScopeTable.open(target.location)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
     if fenced.files():
@@ -57,9 +58,9 @@ def _emptied(table: ScopeTable, target: ScopeTarget, job_id: str) -> int:
     return fenced.version
 
 
-def _clear(uri: str, fence_version: int) -> None:
+def _clear(location: Location, fence_version: int) -> None:
     """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints."""
-    place = place_of(uri)
+    place = place_of(location)
     names = place.names()
     place.delete(name for name in names if not name.startswith(f"{LOG}/"))
     older = [name for name in names if (found := _VERSION.match(name)) and int(found[1]) < fence_version]

@@ -68,7 +68,7 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str) -> NewFile:
     ordered = pa.Table.from_arrays([rows.column(field.name) for field in schema], schema=schema)
     first, last = seq_range(ordered)
     data = _parquet(ordered, target, {VERSION_KEY: str(target.schema.version)} | _seq_keys(first, last))
-    place_of(target.uri).write(name, data)
+    place_of(target.location).write(name, data)
     return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
 
 

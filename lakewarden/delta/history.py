@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from lakewarden.connection import Location
 from lakewarden.delta.commits import Commit, CommitLog
 from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import CommitStamp
@@ -49,7 +50,7 @@ class HistoryEntry:
     """The version that the commit was made from; 0 for the first."""
 
 
-def history(uri: str, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
+def history(location: Location, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
     """Entries of versions below `before_version` (all of them without), newest first, `limit` at most.
 
     Commits that have left the log end the list.
@@ -62,15 +63,15 @@ def history(uri: str, limit: int | None = None, before_version: int | None = Non
         raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
     if before_version is not None and before_version < 0:
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
-    table = ScopeTable.open(uri)
+    table = ScopeTable.open(location)
     if table is None:
-        raise NotFound(f"there is no Delta table at {uri} yet: nothing was flushed")
+        raise NotFound(f"there is no Delta table at {location} yet: nothing was flushed")
     newest = table.version if before_version is None else min(table.version, before_version - 1)
-    return [_entry(commit) for commit in islice(_commits(uri, newest), limit)]
+    return [_entry(commit) for commit in islice(_commits(location, newest), limit)]
 
 
-def _commits(uri: str, newest: int) -> Iterator[Commit]:
-    log = CommitLog(place_of(uri))
+def _commits(location: Location, newest: int) -> Iterator[Commit]:
+    log = CommitLog(place_of(location))
     for version in range(newest, -1, -1):
         commit = log.read(version)
         if commit is None:

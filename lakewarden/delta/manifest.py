@@ -31,15 +31,15 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     Where another commit has come since, its maker may have written already, and this just took it back: then what that
     commit shows is written again. So the last of all writers leaves the newest version.
     """
-    log = CommitLog(place_of(target.uri))
+    log = CommitLog(place_of(target.location))
     _write(target, snapshot, last_batch, now)
-    while log.has(snapshot.version + 1) and (table := ScopeTable.open(target.uri)):
+    while log.has(snapshot.version + 1) and (table := ScopeTable.open(target.location)):
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, table.next_batch() - 1, now)
 
 
 def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: datetime) -> None:
-    place = place_of(target.uri)
+    place = place_of(target.location)
     known = _schema_versions(place, target, snapshot.files)
     segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)
     head = {
@@ -56,7 +56,7 @@ def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: dateti
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table that another commit, or a crash, left behind it; says whether that was needed."""
-    if _read(place_of(target.uri)).get("delta_version") == table.version:
+    if _read(place_of(target.location)).get("delta_version") == table.version:
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True

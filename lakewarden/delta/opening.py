@@ -7,9 +7,11 @@ import re
 
 from deltalake import DeltaTable
 
+from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.errors import Corrupt, NotFound, Unsupported
-from lakewarden.storage.location import delta_options, local_path
+from lakewarden.storage.location import local_path
+from lakewarden.storage.options import delta_options
 
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 _NO_FILES = re.compile(r"No files in log segment|does not exist")
@@ -28,13 +30,14 @@ def delta_uri(uri: str) -> str:
     return place
 
 
-def opened(uri: str, version: int | None) -> DeltaTable:
+def opened(location: Location, version: int | None) -> DeltaTable:
     """Raises:
     NotFound: there may be no table (`check_absent` says); an unknown version may look the same.
     Corrupt: what lies there cannot be read.
     """
-    with delta_errors(f"cannot open the Delta table at {uri}"):
-        return DeltaTable(delta_uri(uri), version=version, storage_options=delta_options(uri) or None)
+    with delta_errors(f"cannot open the Delta table at {location}"):
+        options = delta_options(location, os.environ)
+        return DeltaTable(delta_uri(location.uri), version=version, storage_options=options or None)
 
 
 def check_absent(uri: str, error: NotFound) -> None:

@@ -14,7 +14,7 @@ def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
 
     A table that was dropped, and one that no flush of ours has written to, is nobody's.
     """
-    for entry in walk(place_of(table.uri), table.version):
+    for entry in walk(place_of(table.location), table.version):
         stamp = entry.stamp
         if stamp is None:
             continue

@@ -14,6 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakewarden.clock import NewId, random_id
+from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -50,9 +51,9 @@ class Place(Protocol):
         ...
 
 
-def place_of(uri: str) -> Place:
-    path = local_path(uri)
-    return RemotePlace(uri) if path is None else LocalPlace(path)
+def place_of(location: Location) -> Place:
+    path = local_path(location.uri)
+    return RemotePlace(location) if path is None else LocalPlace(path)
 
 
 class LocalPlace:
@@ -119,8 +120,8 @@ def _write(path: str, data: bytes | pa.Buffer) -> None:
 class RemotePlace:
     """Over the storage room, whose errors are ours already."""
 
-    def __init__(self, uri: str) -> None:
-        self._store: ObjectStore = open_store(uri)
+    def __init__(self, location: Location) -> None:
+        self._store: ObjectStore = open_store(location)
 
     def write(self, name: str, data: pa.Buffer) -> None:
         self._store.put(name, data.to_pybytes())

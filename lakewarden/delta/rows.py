@@ -44,7 +44,7 @@ def read_files(
     table: ScopeTable, files: Iterable[DataFile], schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None
 ) -> pa.Table:
     """The rows of some live files of a plain table, under the newest schema."""
-    place = place_of(table.uri)
+    place = place_of(table.location)
     wanted = _wanted(schemas[-1], columns)
     ids = table.column_ids(schemas)
     parts = [open_file(place, file.path).read(wanted, ids) for file in files]

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import CommitLog
 from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed
@@ -36,13 +37,17 @@ _READER = 1
 class ScopeTable:
     """A snapshot; made by `open`."""
 
-    def __init__(self, uri: str, delta: DeltaTable) -> None:
-        self.uri = uri
+    def __init__(self, location: Location, delta: DeltaTable) -> None:
+        self.location = location
         self.delta = delta
         self._transactions: dict[str, int | None] = {}
 
+    @property
+    def uri(self) -> str:
+        return self.location.uri
+
     @classmethod
-    def open(cls, uri: str, version: int | None = None) -> ScopeTable | None:
+    def open(cls, location: Location, version: int | None = None) -> ScopeTable | None:
         """The table's newest version, or that one; None when there is no table.
 
         Raises:
@@ -50,30 +55,30 @@ class ScopeTable:
             Corrupt: what lies there is no readable Delta table.
         """
         if version is not None and version < 0:
-            raise InvalidArgument(f"version {version} of {uri}: versions count from 0")
+            raise InvalidArgument(f"version {version} of {location}: versions count from 0")
         try:
-            return cls(uri, opened(uri, version))
+            return cls(location, opened(location, version))
         except (NotFound, Corrupt) as error:
             if version is not None:
-                cls._without_version(uri, version, error)
+                cls._without_version(location, version, error)
                 return None
             if isinstance(error, Corrupt):
                 raise
-            check_absent(uri, error)
+            check_absent(location.uri, error)
             return None
 
     @classmethod
-    def _without_version(cls, uri: str, version: int, error: LakewardenError) -> None:
+    def _without_version(cls, location: Location, version: int, error: LakewardenError) -> None:
         """Says why that version could not be opened; None when there is no table at all."""
-        newest = cls.open(uri)
+        newest = cls.open(location)
         if newest is None:
             return
         if version > newest.version:
-            raise NotFound(f"{uri} has no version {version}: the newest is {newest.version}") from error
-        oldest = CommitLog(place_of(uri)).oldest_readable()
+            raise NotFound(f"{location} has no version {version}: the newest is {newest.version}") from error
+        oldest = CommitLog(place_of(location)).oldest_readable()
         if oldest is None or version < oldest:
             readable = f"versions {oldest} to {newest.version} can be read"
-            raise NotFound(f"version {version} of {uri} has left its log: {readable}") from error
+            raise NotFound(f"version {version} of {location} has left its log: {readable}") from error
         raise error
 
     @property
@@ -159,7 +164,7 @@ class ScopeTable:
 
     def _counted(self, file: DataFile) -> DataFile:
         """With its rows, which a file of others tells in its footer only."""
-        return file._replace(rows=open_file(place_of(self.uri), file.path).footer.rows)
+        return file._replace(rows=open_file(place_of(self.location), file.path).footer.rows)
 
     def snapshot(self, app_id: str) -> Snapshot:
         """What a report and the manifest say about this version."""
@@ -254,7 +259,7 @@ class ScopeTable:
 
     def _landed(self, stamp: CommitStamp) -> int:
         """Where a commit came to lie that was moved behind others."""
-        log = CommitLog(place_of(self.uri))
+        log = CommitLog(place_of(self.location))
         text = stamp.text()
         version = self.version
         while (commit := log.read(version := version + 1)) is not None:

@@ -32,7 +32,7 @@ def summarize(lake: Lakehouse, name: TableName, shared: bool) -> TableSummary:
 
     def look(user: str | None) -> ScopeState | None:
         target = lake.warehouse.target(catalog, Scope(name, user))
-        table = ScopeTable.open(target.uri)
+        table = ScopeTable.open(target.location)
         return table.state(target.app_id) if table else None
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -17,6 +17,7 @@ from lakewarden.catalog.leases import give_back, grant, renew
 from lakewarden.catalog.model import Lease
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import NewId, random_id, system_clock
+from lakewarden.connection import Location
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.locks.turns import Turns, turns_of
 from lakewarden.settings import LockSettings
@@ -36,7 +37,7 @@ class LockFactory:
     settings: LockSettings
 
     def create(self) -> CatalogLock:
-        store = CatalogStore(open_store(self.state_uri), system_clock)
+        store = CatalogStore(open_store(Location(self.state_uri)), system_clock)
         return CatalogLock(store, turns_of(self.settings.kind, self.state_uri), self.settings)
 
 

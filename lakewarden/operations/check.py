@@ -50,19 +50,28 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
         NotFound: no such storage.
     """
     catalog = warehouse.catalog.read()
-    if storage_id is not None and storage_id not in catalog.storages:
-        raise NotFound(f"there is no storage {storage_id!r}; the storages are {', '.join(catalog.storages)}")
-    storages = {id_: storage for id_, storage in catalog.storages.items() if storage_id in (None, id_)}
+    storages = storages_named(catalog, storage_id)
     findings = [_check_storage(warehouse, storage) for storage in storages.values()]
     tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
     return findings + [finding for found in run(check_scope, tasks) for finding in found]
+
+
+def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storage]:
+    """All storages, or that one.
+
+    Raises:
+        NotFound: no such storage.
+    """
+    if storage_id is not None and storage_id not in catalog.storages:
+        raise NotFound(f"there is no storage {storage_id!r}; the storages are {', '.join(catalog.storages)}")
+    return {id_: storage for id_, storage in catalog.storages.items() if storage_id in (None, id_)}
 
 
 def check_scope(task: CheckTask) -> list[Finding]:
     """Readable, one row per key, and no watermark beyond the log: the checks of one scope's table."""
     subject = str(task.target.scope)
     try:
-        table = ScopeTable.open(task.target.uri)
+        table = ScopeTable.open(task.target.location)
         if table is None:
             return [Finding(subject, "readable", True)]
         looked = list(_look(task, table))
@@ -75,7 +84,7 @@ def check_scope(task: CheckTask) -> list[Finding]:
 def _check_storage(warehouse: Warehouse, storage: Storage) -> Finding:
     subject = f"storage {storage.id}"
     try:
-        probe(open_store(warehouse.base(storage)), random_id)
+        probe(open_store(warehouse.location(storage)), random_id)
     except LakewardenError as error:
         return Finding(subject, "reachable", False, error.code, error.message)
     return Finding(subject, "reachable", True)

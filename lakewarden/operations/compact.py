@@ -51,7 +51,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     Raises:
         Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
     """
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     if table is None:
         return CompactPlan(target=target, operation="compact", version=None, nothing="nothing was flushed yet")
     rule = options.rule(target)
@@ -105,7 +105,7 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """The part of the run that was written under the schema version that the table has now; footers tell."""
     current = live_schema(target, table).schema.version
-    place = place_of(target.uri)
+    place = place_of(target.location)
     return tuple(takewhile(lambda file: open_file(place, file.path).footer.schema_version == current, small))
 
 

@@ -36,7 +36,9 @@ def drop_scope(task: DropTask) -> ScopeReport:
 
     def run() -> ScopeReport:
         version = fence(task.target, job_id=task.job_id)
-        return ScopeReport(task.target.scope, "drop", "skipped" if version is None else "done", task.target.uri, version=version)
+        return ScopeReport(
+            task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
+        )
 
     return guarded(task.target, "drop", run)
 

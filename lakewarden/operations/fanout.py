@@ -92,4 +92,4 @@ def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeRe
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         fault = fault_of(error)
         now = system_clock()
-        return ScopeReport(target.scope, operation, "failed", target.uri, reason=fault.message, fault=fault, finished_at=now)
+        return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)

@@ -107,7 +107,7 @@ def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
         task.target.scope,
         "flush",
         "done" if applied else "skipped",
-        task.target.uri,
+        task.target.location,
         reason="" if applied else "the rows were flushed meanwhile",
         version=state.version if state else None,
         parameters={"job_id": task.job_id},
@@ -136,7 +136,7 @@ def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
 
 
 def _deferred(task: FlushTask) -> ScopeReport:
-    return ScopeReport(task.target.scope, "flush", "deferred", task.target.uri)
+    return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
 
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], job_id: str) -> Iterable[FlushTask]:

@@ -52,7 +52,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     parameters = {"target_file_size": str(target.target_file_size), "min_gain": str(options.min_gain)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     if table is None:
         return OptimizePlan(
             target=target, operation="optimize", version=None, parameters=parameters, nothing="nothing was flushed yet"
@@ -119,7 +119,7 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
     nothing = ""
     if rows <= 1:
         nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
-    elif _clustered_already(place_of(table.uri), table, base.zorder):
+    elif _clustered_already(place_of(table.location), table, base.zorder):
         nothing = f"its files were clustered by {columns} already, and none came since"
     return replace(
         base,

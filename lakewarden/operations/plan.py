@@ -54,7 +54,7 @@ class ScopePlan:
             self.target.scope,
             self.operation,
             "done",
-            self.target.uri,
+            self.target.location,
             version=state.version,
             parameters=dict(self.parameters),
             metrics=dict(metrics),
@@ -69,7 +69,7 @@ class ScopePlan:
             self.target.scope,
             self.operation,
             outcome,
-            self.target.uri,
+            self.target.location,
             reason=reason,
             version=shown.version if shown else None,
             parameters=dict(self.parameters),
@@ -87,7 +87,7 @@ def unmoved(plan: ScopePlan) -> ScopeTable:
     """
     table = plan.table
     assert table is not None  # else there is nothing to do, which the plan says
-    if CommitLog(place_of(table.uri)).has(table.version + 1):
+    if CommitLog(place_of(table.location)).has(table.version + 1):
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
         raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
     return table

@@ -23,7 +23,7 @@ class _ColdRows:
 
     def __init__(self, target: ScopeTarget) -> None:
         self._target = target
-        self._table = ScopeTable.open(target.uri)
+        self._table = ScopeTable.open(target.location)
 
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)

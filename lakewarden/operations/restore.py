@@ -64,15 +64,15 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     """
     if (options.version is None) == (options.timestamp is None):
         raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     if table is None:
         raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
     _check(target, table)
-    listing = open_store(target.uri).list("")
-    timeline = read_timeline(place_of(target.uri), table.version, listing)
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(place_of(target.location), table.version, listing)
     present = frozenset(found.key for found in listing)
     to = _version(target, table, timeline, options, present)
-    source = ScopeTable.open(target.uri, to) or table
+    source = ScopeTable.open(target.location, to) or table
     source.schema_version(target.schemas)
     _check(target, source)
     if missing := _missing(source.files(), present):
@@ -97,7 +97,7 @@ def run_restore(
     if plan.nothing:
         return plan.skipped(plan.nothing)
     table = unmoved(plan)
-    present = frozenset(found.key for found in open_store(plan.target.uri).list(""))
+    present = frozenset(found.key for found in open_store(plan.target.location).list(""))
     if missing := _missing(plan.adds, present):
         raise NotFound(
             f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
@@ -204,7 +204,7 @@ def _difference(table: ScopeTable, source: ScopeTable, *, every: bool) -> tuple[
 
 def _apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
     """The files to add, those that are live now as copies: no commit can remove and add the same path."""
-    place = place_of(table.uri)
+    place = place_of(table.location)
     live = {file.path for file in table.files()}
     apart = []
     for file in adds:

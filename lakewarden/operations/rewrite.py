@@ -86,7 +86,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
     for _ in range(_ATTEMPTS):
         with suppress(Conflict):
             return _commit(rewrite, table, clock(), reach)
-        newer = ScopeTable.open(rewrite.target.uri)
+        newer = ScopeTable.open(rewrite.target.location)
         if newer is None:
             reason = "the table is gone"
             break
@@ -96,7 +96,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
         if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
             reason = objected
             break
-    place_of(rewrite.target.uri).delete(file.path for file in rewrite.outputs)
+    place_of(rewrite.target.location).delete(file.path for file in rewrite.outputs)
     return f"discarded: {reason}"
 
 
@@ -127,5 +127,5 @@ def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
 
 
 def _vacuumed(table: ScopeTable, since: int) -> str:
-    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.uri), table.version))
+    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
     return "a vacuum began meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

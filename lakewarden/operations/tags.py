@@ -36,7 +36,7 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
-    table = ScopeTable.open(target.uri, version)
+    table = ScopeTable.open(target.location, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
     tag = Tag(name, target.scope.user, table.version)

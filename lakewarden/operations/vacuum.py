@@ -74,11 +74,11 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     hours = retention_of(target, options)
     now = clock()
     horizon = now - timedelta(hours=hours)
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", version=None, nothing="nothing was flushed yet")
-    listing = open_store(target.uri).list("")
-    timeline = read_timeline(place_of(target.uri), table.version, listing)
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(place_of(target.location), table.version, listing)
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, options.keep_versions, oldest)
     needed = _needed(table, timeline, oldest, kept)
@@ -123,7 +123,7 @@ def run_vacuum(
         sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
         _delete(plan, reach)
         state = _commit_end(plan, job_id, clock, reach).state
-    open_store(plan.target.uri).delete(plan.log_files)
+    open_store(plan.target.location).delete(plan.log_files)
     reach("after-log")
     return plan.done(state, plan.metrics, plan.files, clock())
 
@@ -154,7 +154,7 @@ def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[i
     """What was live at `oldest`, what came since, and what the kept versions hold; as the log spells paths and as stores do."""
     paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
     for version in {oldest, *kept} - {table.version}:
-        if old := ScopeTable.open(table.uri, version):
+        if old := ScopeTable.open(table.location, version):
             paths |= {file.path for file in old.files()}
     return frozenset(paths | {unquote(path) for path in paths})
 
@@ -200,7 +200,7 @@ def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datet
 
 
 def _delete(plan: VacuumPlan, reach: Reach) -> None:
-    store = open_store(plan.target.uri)
+    store = open_store(plan.target.location)
     half = len(plan.data_files) // 2
     store.delete(file.key for file in plan.data_files[:half])
     reach("during-deletes")
@@ -213,7 +213,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
     metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(plan.target.uri)
+        table = ScopeTable.open(plan.target.location)
         if table is None:
             break
         now = clock()

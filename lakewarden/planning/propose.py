@@ -15,7 +15,7 @@ def planned_flush(warehouse: Warehouse, due: Due) -> ScopeReport:
     """The flush that a scope's policy wants."""
     target = warehouse.target(warehouse.catalog.read(), due.pending.scope)
     metrics = {"rows_pending": due.pending.rows, "bytes_pending": due.pending.bytes}
-    return ScopeReport(due.pending.scope, "flush", "planned", target.uri, reason=due.reason, metrics=metrics)
+    return ScopeReport(due.pending.scope, "flush", "planned", target.location, reason=due.reason, metrics=metrics)
 
 
 def vacuumable(warehouse: Warehouse, names: Collection[TableName]) -> list[str]:

@@ -42,9 +42,9 @@ def status(warehouse: Warehouse, pending: Sequence[Pending]) -> list[ScopeStatus
 
 def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
     target = warehouse.target(catalog, one.scope)
-    table = ScopeTable.open(target.uri)
+    table = ScopeTable.open(target.location)
     state = table.state(target.app_id) if table else None
-    newest = history(target.uri, 1, None) if table else []
+    newest = history(target.location, 1, None) if table else []
     return ScopeStatus(
         table=str(one.table),
         user=one.user,

@@ -176,7 +176,7 @@ def _hot_reader(state_uri: str, target: ScopeTarget, pieces: Sequence[PendingRow
 
 def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
     def read(number: int) -> pa.Table:
-        return open_file(place_of(target.uri), paths[number]).read(file_schema(target.schema), column_ids)
+        return open_file(place_of(target.location), paths[number]).read(file_schema(target.schema), column_ids)
 
     return read
 

@@ -1,13 +1,12 @@
-"""URIs of places: which store a URI means, how one lies to another, and what delta-rs must be told to open it.
+"""URIs of places: which store a URI means, and how one lies to another.
 
-A place is a directory (a plain path, or `file://`) or a prefix of a bucket. Credentials come from the environment
-alone: a URI is printed, logged and stored.
+A place is a directory (a plain path, or `file://`) or a prefix of a bucket. A URI is printed, logged and stored, so it
+holds no credential.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -52,22 +51,6 @@ def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
     return first.startswith(second) or second.startswith(first)
 
 
-def delta_options(uri: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What delta-rs needs beside the credentials, which it takes from the environment by itself."""
-    if canonical(uri).partition("://")[0] != "s3":
-        return {}
-    return {"conditional_put": "etag"} | s3_settings(environment)
-
-
-def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The S3 endpoint in the words that obstore and delta-rs share; empty for AWS itself."""
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
-    settings = {} if endpoint is None else {"aws_endpoint": endpoint.rstrip("/"), "aws_virtual_hosted_style_request": "false"}
-    if endpoint is not None and endpoint.startswith("http://"):
-        settings["aws_allow_http"] = "true"
-    return settings
-
-
 def _directory(uri: str, path: str) -> str:
     if not path or "\0" in path:
         raise InvalidArgument(f"{uri!r} names no place; it should be {_EXAMPLES}")
@@ -86,9 +69,7 @@ def _remote(uri: str, scheme: str) -> str:
         raise InvalidArgument(f"{_masked(uri)!r} has the unknown scheme {scheme!r}; it should be {_EXAMPLES}")
     authority, _, prefix = uri.partition("://")[2].partition("/")
     if ":" in authority or ("@" in authority and scheme not in _AZURE) or "?" in uri or "#" in uri:
-        raise InvalidArgument(
-            f"{_masked(uri)!r} may hold no credential, port, '?' or '#': credentials and endpoints come from the environment"
-        )
+        raise InvalidArgument(f"{_masked(uri)!r} may hold no credential, port, '?' or '#': those are options of a storage")
     parts = [part for part in prefix.split("/") if part]
     if not authority or "." in parts or ".." in parts:
         raise InvalidArgument(f"{uri!r} names no place in a bucket; it should be {_EXAMPLES}")

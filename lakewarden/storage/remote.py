@@ -1,4 +1,7 @@
-"""Objects in a bucket (S3, Google, Azure), or in memory, through obstore."""
+"""Objects in a bucket (S3, Google, Azure), or in memory, through obstore.
+
+Clients are kept for the whole process, since making one costs more than a request (3 ms, and a connection).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import obstore
@@ -19,16 +23,24 @@ from obstore.exceptions import (
 )
 from obstore.store import MemoryStore, S3Store, from_url
 
+from lakewarden.connection import Location
 from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
-from lakewarden.storage.location import s3_settings
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
+from lakewarden.storage.options import ANSWERS_WITHIN, CONNECTS_WITHIN, RETRIES, RETRIES_WITHIN_SECONDS, store_options
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config
     from obstore.store import ObjectStore as Client
 
+_Pairs = tuple[tuple[str, str], ...]
 _REFUSED = (PermissionDeniedError, UnauthenticatedError, InvalidPathError, NotSupportedError)
+_PLATFORM = ("AWS_", "AZURE_", "GOOGLE_")
+_SMALL = 1 << 20
+_SENDS_WITHIN = "120s"
+"""For a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+
 _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
 
@@ -36,16 +48,15 @@ _memories: dict[str, MemoryStore] = {}
 class RemoteObjects:
     """An `ObjectStore` below a prefix of a bucket. Takes credentials from the environment, at the first call."""
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        scheme, _, rest = uri.partition("://")
-        self._bucket, _, prefix = rest.partition("/")
-        self._scheme = scheme
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._uri = location.uri
+        self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._connected: Client | None = None
+        self._connected: dict[str, Client] = {}
 
-    def __reduce__(self) -> tuple[type[RemoteObjects], tuple[str]]:
-        return RemoteObjects, (self._uri,)
+    def __reduce__(self) -> tuple[type[RemoteObjects], tuple[Location]]:
+        return RemoteObjects, (self._location,)
 
     @property
     def uri(self) -> str:
@@ -55,7 +66,7 @@ class RemoteObjects:
         path = self._path(key)
         with self._explained("create", key):
             try:
-                obstore.put(self._client(), path, data, mode="create", use_multipart=False)
+                obstore.put(self._client(len(data)), path, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 raise AlreadyThere(key) from None
             except FileNotFoundError:
@@ -65,7 +76,7 @@ class RemoteObjects:
         path = self._path(key)
         with self._explained("write", key):
             try:
-                obstore.put(self._client(), path, data)
+                obstore.put(self._client(len(data)), path, data)
             except FileNotFoundError:
                 raise self._no_bucket("write", key) from None
 
@@ -117,10 +128,12 @@ class RemoteObjects:
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
 
-    def _client(self) -> Client:
-        if self._connected is None:
-            self._connected = _connect(self._scheme, self._bucket)
-        return self._connected
+    def _client(self, sending: int = 0) -> Client:
+        """A store answers a small request at once or not at all; a large body takes its time."""
+        patience = ANSWERS_WITHIN if sending <= _SMALL else _SENDS_WITHIN
+        if patience not in self._connected:
+            self._connected[patience] = _connect(self._location, patience)
+        return self._connected[patience]
 
     def _no_bucket(self, asked: str, key: str) -> StorageRefused:
         return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
@@ -133,26 +146,41 @@ class RemoteObjects:
             raise self._explanation(error, asked, key) from error
 
     def _explanation(self, error: BaseError, asked: str, key: str) -> LakewardenError:
-        reason = str(error).partition("\n")[0]
+        known = failure_of(str(error))
+        reason = known.reason if known else str(error).partition("\n")[0]
         message = f"cannot {asked} {key or '/'} in {self._uri}: {reason}"
-        if isinstance(error, _REFUSED) or "NoSuchBucket" in str(error):
+        if isinstance(error, _REFUSED) or (known and known.refused):
             return StorageRefused(message)
         return StorageUnavailable(message)
 
 
-def _connect(scheme: str, bucket: str) -> Client:
+def _connect(location: Location, patience: str) -> Client:
+    scheme, _, rest = location.uri.partition("://")
+    bucket = rest.partition("/")[0]
     if scheme == "memory":
         return _memories.setdefault(bucket, MemoryStore())
-    client: ClientConfig = {"connect_timeout": "5s", "timeout": "60s"}
-    retry: RetryConfig = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
+    platform = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_PLATFORM)))
+    return _client_of(f"{scheme}://{bucket}", tuple(store_options(location, os.environ).items()), patience, platform)
+
+
+@lru_cache(maxsize=128)
+def _client_of(
+    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: str, _platform: tuple[tuple[str, str], ...]
+) -> Client:
+    """`_platform` is what the library takes from the environment by itself: with other variables it is another client."""
+    client: ClientConfig = {"connect_timeout": CONNECTS_WITHIN, "read_timeout": patience, "timeout": _SENDS_WITHIN}
+    retry: RetryConfig = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
+    scheme, _, bucket = bucket_uri.partition("://")
     if scheme == "s3":
-        return S3Store(bucket, client_options=client, retry_config=retry, config=cast("S3Config", s3_settings(os.environ)))
-    return from_url(f"{scheme}://{bucket}", client_options=client, retry_config=retry)
+        return S3Store(bucket, client_options=client, retry_config=retry, config=cast("S3Config", dict(options)))
+    return from_url(bucket_uri, config=cast("S3Config", dict(options)), client_options=client, retry_config=retry)
 
 
 @contextmanager
 def _missing(key: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if (known := failure_of(str(error))) and known.refused:
+            raise StorageRefused(f"cannot read {key}: {known.reason}") from error
         raise Missing(key) from None

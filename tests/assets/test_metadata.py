@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.metadata import Backlog, scope_metadata, table_value
+from lakewarden.connection import Location
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
@@ -20,7 +21,7 @@ def report(user: str | None, uri: str = "/lake/x") -> ScopeReport:
         Scope(TABLE, user),
         "optimize",
         "done",
-        uri,
+        Location(uri),
         version=3,
         parameters={"zorder": "id"},
         metrics={"files_removed": 4},
@@ -56,7 +57,7 @@ def test_the_path_is_a_path_here_and_a_link_elsewhere() -> None:
 
 
 def test_a_scope_without_a_table_has_no_numbers() -> None:
-    nothing = ScopeReport(Scope(TABLE, "ada"), "flush", "planned", "/lake/x", reason="3 pending rows")
+    nothing = ScopeReport(Scope(TABLE, "ada"), "flush", "planned", Location("/lake/x"), reason="3 pending rows")
     assert {"delta/version", "dagster/partition_row_count", "history"}.isdisjoint(scope_metadata(nothing))
 
 

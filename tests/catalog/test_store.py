@@ -14,6 +14,7 @@ from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table, TableOptions
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere, ObjectStore, StoredObject
@@ -24,8 +25,8 @@ from tests.catalog.build import NOW, base_of, storage, table
 @pytest.fixture(params=["disk", "memory", pytest.param("minio", marks=pytest.mark.minio)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "minio":
-        return open_store(request.getfixturevalue("s3_warehouse_uri"))
-    return open_store(str(tmp_path) if request.param == "disk" else f"memory://{random_id()}")
+        return open_store(Location(request.getfixturevalue("s3_warehouse_uri")))
+    return open_store(Location(str(tmp_path) if request.param == "disk" else f"memory://{random_id()}"))
 
 
 def open_catalog(store: ObjectStore) -> CatalogStore:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
@@ -48,7 +49,7 @@ def target(
 ) -> ScopeTarget:
     return ScopeTarget(
         scope=Scope(TableName("chat", "people"), user),
-        uri=str(path),
+        location=Location(str(path)),
         schemas=schemas or (PEOPLE,),
         app_id=APP,
         compression=compression,
@@ -100,7 +101,7 @@ def flush(
 
 
 def table_of(scope: ScopeTarget, version: int | None = None) -> ScopeTable:
-    table = ScopeTable.open(scope.uri, version)
+    table = ScopeTable.open(scope.location, version)
     assert table is not None
     return table
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from lakewarden.connection import Location
 from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
@@ -200,10 +201,10 @@ def test_a_crash_at_any_point_and_a_retry_apply_once(tmp_path: Path, point: str)
 
 
 def test_no_table_is_none_and_other_things_there_are_errors(tmp_path: Path) -> None:
-    assert ScopeTable.open(str(tmp_path / "nothing")) is None
-    assert ScopeTable.open(str(tmp_path)) is None
+    assert ScopeTable.open(Location(str(tmp_path / "nothing"))) is None
+    assert ScopeTable.open(Location(str(tmp_path))) is None
     log = tmp_path / "t" / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020d}.json").write_text("{broken")
     with pytest.raises(Corrupt):
-        ScopeTable.open(str(tmp_path / "t"))
+        ScopeTable.open(Location(str(tmp_path / "t")))

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
@@ -54,13 +55,13 @@ def test_what_is_no_error_of_theirs_passes() -> None:
 def test_a_full_disk_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").symlink_to("/dev/full")
     with pytest.raises(StorageRefused, match="No space left"):
-        place_of(str(tmp_path)).write("x.parquet", pa.py_buffer(b"data"))
+        place_of(Location(str(tmp_path))).write("x.parquet", pa.py_buffer(b"data"))
 
 
 def test_a_replacement_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").mkdir()
     with pytest.raises(LakewardenError):
-        place_of(str(tmp_path)).replace("manifest.json", b"x")
+        place_of(Location(str(tmp_path))).replace("manifest.json", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
@@ -76,11 +77,11 @@ def test_damage_is_corrupt(tmp_path: Path) -> None:
     flush(scope, people(2), first_seq=1)
     (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").unlink()
     with pytest.raises(Corrupt):
-        ScopeTable.open(scope.uri)
+        ScopeTable.open(scope.location)
 
 
 def test_a_place_lists_and_deletes(tmp_path: Path) -> None:
-    place = place_of(str(tmp_path / "t"))
+    place = place_of(Location(str(tmp_path / "t")))
     assert place.names() == []
     (tmp_path / "t" / "a").mkdir(parents=True)
     place.write("a/b", pa.py_buffer(b"1"))
@@ -98,7 +99,7 @@ def test_odd_directories_are_what_they_are_called(tmp_path: Path, name: str) -> 
     flush(scope, people(1))
     flush(scope, people(1, name="new"), first_seq=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
-    table = ScopeTable.open(scope.uri)
+    table = ScopeTable.open(scope.location)
     assert table is not None
     assert isinstance(table.delta, DeltaTable)
     assert table.version == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.connection import Location
 from lakewarden.delta.fence import fence
 from lakewarden.delta.history import history
 from lakewarden.delta.place import place_of
@@ -21,19 +22,19 @@ from tests.fixtures.minio import MinioServer
 
 @pytest.fixture
 def scope(minio: MinioServer, request: pytest.FixtureRequest) -> ScopeTarget:
-    return replace(target(Path("unused")), uri=f"{minio.prefix_for(request.node.name)}/chat/people/u_1")
+    return replace(target(Path("unused")), location=Location(f"{minio.prefix_for(request.node.name)}/chat/people/u_1"))
 
 
 def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
-    assert ScopeTable.open(scope.uri) is None
+    assert ScopeTable.open(scope.location) is None
     for number in range(12):
         flush(scope, people(number, 100, name=f"v{number}-"), first_seq=2 * number)
     assert len(rows_of(scope)) == 13
     assert len(rows_of(scope, 0)) == 2
     assert (table_of(scope).watermark(APP), table_of(scope).next_batch()) == (23, 12)
-    manifest = json.loads(place_of(scope.uri).read("manifest.json"))
+    manifest = json.loads(place_of(scope.location).read("manifest.json"))
     assert {segment["path"] for segment in manifest["segments"]} == paths(scope)
-    assert [entry.version for entry in history(scope.uri, limit=3, before_version=11)] == [10, 9, 8]
+    assert [entry.version for entry in history(scope.location, limit=3, before_version=11)] == [10, 9, 8]
     with pytest.raises(NotFound, match="the newest is 11"):
         table_of(scope, 12)
 
@@ -55,7 +56,7 @@ def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
     stale = opened(scope)
     assert fence(scope, job_id="CL-1") == 1
     assert rows_of(scope) == []
-    assert all(name.startswith("_delta_log/") for name in place_of(scope.uri).names())
+    assert all(name.startswith("_delta_log/") for name in place_of(scope.location).names())
     with pytest.raises(Conflict):
         stale.commit(hot(PEOPLE, people(2), 1), 1)
 
@@ -63,10 +64,10 @@ def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
 def test_a_missing_object_and_an_unknown_bucket_are_said(scope: ScopeTarget, minio: MinioServer) -> None:
     flush(scope, people(1))
     (path,) = paths(scope)
-    place_of(scope.uri).delete([path])
+    place_of(scope.location).delete([path])
     with pytest.raises(Corrupt, match=path):
         rows_of(scope)
     with pytest.raises(Missing):
-        place_of(scope.uri).read("nothing")
+        place_of(scope.location).read("nothing")
     with pytest.raises(LakewardenError):
-        flush(replace(scope, uri=scope.uri.replace(f"//{minio.bucket}/", "//no-such-bucket/")), people(1))
+        flush(replace(scope, location=Location(scope.uri.replace(f"//{minio.bucket}/", "//no-such-bucket/"))), people(1))

@@ -18,6 +18,7 @@ from jobs import batches
 from jobs.batches import log_events
 from jobs.booking import Booked, book_events, register_users
 from jobs.sqlite import relaxed
+from lakewarden.connection import Location
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
@@ -37,7 +38,7 @@ def booked(table: TableName, user: str, commits: int = 20) -> Booked:
         scope=Scope(table, user),
         operation="flush",
         outcome="done",
-        uri=f"/lake/data/{table.namespace}/{table.name}/{user}",
+        location=Location(f"/lake/data/{table.namespace}/{table.name}/{user}"),
         version=commits,
         parameters={"reason": "1000 pending rows of rows:1000"},
         metrics={"rows_upserted": 200, "rows_deleted": 0, "files_added": 1, "files_removed": 1, "bytes_added": 4_000},

@@ -18,6 +18,7 @@ from lakewarden.catalog.leases import grant, under
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import system_clock
+from lakewarden.connection import Location
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.locks.lock import CatalogLock, LockFactory
@@ -52,7 +53,7 @@ def on_postgres(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def catalog_at(state: str) -> CatalogStore:
-    return CatalogStore(open_store(state), system_clock)
+    return CatalogStore(open_store(Location(state)), system_clock)
 
 
 def count_up(factory: LockFactory, counter: Path, times: int) -> None:

@@ -244,5 +244,5 @@ def test_old_versions_are_there_after_it(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
     restore(scope, 0)
-    assert [len(ScopeTable.open(scope.uri, version).files()) for version in range(4)] == [1, 2, 3, 1]  # type: ignore[union-attr]
+    assert [len(ScopeTable.open(scope.location, version).files()) for version in range(4)] == [1, 2, 3, 1]  # type: ignore[union-attr]
     assert len(data_files(scope)) == 3

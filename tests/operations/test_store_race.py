@@ -19,8 +19,10 @@ from deltalake.exceptions import CommitFailedError
 
 from lakewarden import Lakehouse
 from lakewarden.catalog.changes import add_namespace
+from lakewarden.connection import Location
 from lakewarden.errors import Conflict
-from lakewarden.storage.location import delta_options, join
+from lakewarden.storage.location import join
+from lakewarden.storage.options import delta_options
 from tests.fixtures.children import exit_statuses
 from tests.fixtures.lakes import NOTES, make_notes, notes
 from tests.fixtures.minio import MinioServer
@@ -61,7 +63,7 @@ def _scope_uri(lake: Lakehouse) -> str:
 
 
 def _delta(uri: str, version: int | None = None) -> DeltaTable:
-    return DeltaTable(uri, version=version, storage_options=delta_options(uri) or None)
+    return DeltaTable(uri, version=version, storage_options=delta_options(Location(uri), os.environ) or None)
 
 
 def _ids(uri: str, version: int | None = None) -> list[int]:
@@ -136,7 +138,7 @@ def _append_as_a_stranger(uri: str, acknowledged: Note) -> None:
 def _append(uri: str, rows: pa.Table) -> None:
     while True:
         with suppress(CommitFailedError):  # a restore or rewrite came between, so it is not there: again
-            write_deltalake(uri, rows, mode="append", storage_options=delta_options(uri) or None)
+            write_deltalake(uri, rows, mode="append", storage_options=delta_options(Location(uri), os.environ) or None)
             return
 
 

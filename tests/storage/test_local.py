@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.connection import Location
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.durability import sync
 from lakewarden.storage.local import LocalObjects
@@ -143,7 +144,7 @@ def test_sync_takes_places_that_are_not_there_yet_and_no_remote_ones(tmp_path: P
 
 @pytest.mark.parametrize("uri", ["disk", "memory://probe"])
 def test_a_probe_leaves_nothing_and_sees_the_case(uri: str, tmp_path: Path) -> None:
-    store = open_store(str(tmp_path) if uri == "disk" else uri)
+    store = open_store(Location(str(tmp_path) if uri == "disk" else uri))
     assert not probe(store, lambda: "0" * 32).folds_case
     assert store.list("") == []
 
@@ -151,4 +152,4 @@ def test_a_probe_leaves_nothing_and_sees_the_case(uri: str, tmp_path: Path) -> N
 def test_a_probe_of_a_place_that_cannot_be_written_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageRefused):
-        probe(open_store(str(tmp_path / "file")), lambda: "0" * 32)
+        probe(open_store(Location(str(tmp_path / "file"))), lambda: "0" * 32)

@@ -1,4 +1,4 @@
-"""One spelling for a place, no credential in it, and what delta-rs is told."""
+"""One spelling for a place, and no credential in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument
-from lakewarden.storage.location import canonical, delta_options, join, local_path, overlaps
+from lakewarden.storage.location import canonical, join, local_path, overlaps
 from lakewarden.storage.open import open_store
 
 
@@ -50,7 +51,7 @@ def test_a_relative_path_is_that_of_the_working_directory(tmp_path: Path, monkey
 )
 def test_a_credential_in_a_uri_is_refused_and_not_repeated(uri: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
-        open_store(uri)
+        open_store(Location(uri))
     assert "hunter2" not in refusal.value.message
 
 
@@ -94,16 +95,3 @@ def test_links_and_folded_case_hide_no_overlap(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert overlaps(f"{tmp_path}/link/a", f"{tmp_path}/real")
     assert overlaps("/srv/a", "/srv/A", folds_case=True)
-
-
-def test_delta_gets_the_endpoint_from_the_environment() -> None:
-    environment = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
-    assert delta_options("s3://lake/x", environment) == {
-        "conditional_put": "etag",
-        "aws_endpoint": "http://127.0.0.1:9000",
-        "aws_virtual_hosted_style_request": "false",
-        "aws_allow_http": "true",
-    }
-    assert delta_options("s3://lake/x", {}) == {"conditional_put": "etag"}
-    assert delta_options("/srv/lake", environment) == {}
-    assert delta_options("gs://lake", environment) == {}

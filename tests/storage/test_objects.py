@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -24,7 +25,7 @@ def open_below(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
         base: str = request.getfixturevalue("s3_warehouse_uri")
     else:
         base = str(tmp_path) if request.param == "disk" else f"memory://{random_id()}"
-    return lambda place: open_store(f"{base}/{place}")
+    return lambda place: open_store(Location(f"{base}/{place}"))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
@@ -12,14 +13,14 @@ from lakewarden.storage.open import open_store
 
 def test_a_memory_store_is_one_for_the_process() -> None:
     uri = f"memory://{random_id()}"
-    open_store(f"{uri}/a").create("x", b"1")
-    assert open_store(uri).get("a/x") == b"1"
-    assert open_store(f"memory://{random_id()}").list("") == []
+    open_store(Location(f"{uri}/a")).create("x", b"1")
+    assert open_store(Location(uri)).get("a/x") == b"1"
+    assert open_store(Location(f"memory://{random_id()}")).list("") == []
 
 
 @pytest.mark.usefixtures("minio")
 def test_a_bucket_that_is_not_there_is_told() -> None:
-    store = open_store("s3://no-such-bucket/x")
+    store = open_store(Location("s3://no-such-bucket/x"))
     with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.create("a", b"x")
     with pytest.raises(StorageRefused, match="no-such-bucket"):
@@ -29,7 +30,7 @@ def test_a_bucket_that_is_not_there_is_told() -> None:
 @pytest.mark.minio
 def test_wrong_credentials_are_told(s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2hunter2")
-    store = open_store(s3_warehouse_uri)
+    store = open_store(Location(s3_warehouse_uri))
     with pytest.raises(StorageRefused, match=f"cannot create a in {canonical(s3_warehouse_uri)}") as refusal:
         store.create("a", b"x")
     assert "hunter2" not in refusal.value.message
@@ -40,4 +41,4 @@ def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monkey
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setenv(name, "x")
     with pytest.raises(StorageUnavailable, match=r"cannot read a in s3://lake"):
-        open_store("s3://lake").get("a")
+        open_store(Location("s3://lake")).get("a")

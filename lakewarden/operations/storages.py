@@ -1,0 +1,202 @@
+"""Storages: a declaration is checked whole, its place is tried, and then one change of the catalog makes it so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from lakewarden.catalog import changes
+from lakewarden.catalog.model import Catalog, Storage, StorageType
+from lakewarden.catalog.names import check_storage_id
+from lakewarden.connection import Connection, Location
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.storage.location import canonical
+from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import claim, confirm
+from lakewarden.storage.paths import check_template
+from lakewarden.storage.probe import probe
+from lakewarden.warehouse import Warehouse
+
+_TYPES: dict[str, StorageType] = {"filesystem": "filesystem", "local": "filesystem", "s3": "s3", "gcs": "gcs", "azure": "azure"}
+_SCHEMES: dict[StorageType, tuple[str, ...]] = {
+    "filesystem": ("", "file"),
+    "s3": ("s3", "s3a", "memory"),  # a store in memory is for tests, and behaves as a bucket does
+    "gcs": ("gs",),
+    "azure": ("az", "abfs", "abfss"),
+}
+_CREDENTIALS = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+_REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+@dataclass(frozen=True)
+class StorageChange:
+    """What of a storage is to be changed; None leaves it."""
+
+    user_template: str | None = None
+    shared_template: str | None = None
+    name: str | None = None
+    description: str | None = None
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
+    credentials: str | None = None
+
+    def applied(self, catalog: Catalog, storage_id: str) -> Catalog:
+        """Raises:
+        NotFound, InvalidArgument, InUse: what can't be changed so.
+        """
+        return changes.alter_storage(
+            catalog,
+            storage_id,
+            user_template=self.user_template,
+            shared_template=self.shared_template,
+            name=self.name,
+            description=self.description,
+            connection=self._connection,
+        )
+
+    def _connection(self, storage: Storage) -> Connection:
+        before = storage.connection
+        after = Connection(
+            endpoint=before.endpoint if self.endpoint is None else self.endpoint,
+            region=before.region if self.region is None else self.region,
+            path_style=before.path_style if self.path_style is None else self.path_style,
+            credentials=before.credentials if self.credentials is None else self.credentials,
+        )
+        return check_connection(storage.id, storage.type, after)
+
+
+def new_storage(
+    id: str,
+    type: str,
+    base: str,
+    *,
+    bucket: str = "",
+    connection: Connection = Connection(),  # frozen
+    user_template: str = "",
+    shared_template: str = "",
+    name: str = "",
+    description: str = "",
+    now: datetime,
+) -> Storage:
+    """A checked storage that nobody has made yet.
+
+    Raises:
+        InvalidArgument: the id, type, place, connection or a template is none.
+    """
+    check_storage_id(id)
+    kind = _kind(type)
+    return Storage(
+        id,
+        kind,
+        _place(id, kind, base.strip(), bucket.strip()),
+        check_template("USER", user_template),
+        check_template("SHARED", shared_template),
+        name=name or id,
+        description=description,
+        created_at=now,
+        connection=check_connection(id, kind, connection),
+    )
+
+
+def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
+    """Tries the place, claims it for this warehouse, and makes the storage.
+
+    Raises:
+        AlreadyExists, InUse, StorageRefused, StorageUnavailable: nothing was made.
+    """
+    changes.add_storage(warehouse.catalog.read(), storage)  # what is wrong with it is said before anything is written there
+    store = open_store(warehouse.location(storage))
+    found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
+    claim(store, warehouse.id)
+    warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))
+    return found
+
+
+def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange) -> Storage:
+    """Tries the place as it would be reached, and then changes the storage.
+
+    Raises:
+        NotFound, InvalidArgument, InUse, StorageRefused, StorageUnavailable: nothing was changed.
+    """
+    before = warehouse.catalog.read()
+    wanted = change.applied(before, storage_id).storages[storage_id]
+    store = open_store(warehouse.location(wanted))
+    probe(store, warehouse.new_id)
+    if wanted.connection != before.storages[storage_id].connection:
+        confirm(store, warehouse.id)
+    return warehouse.catalog.change(lambda catalog: change.applied(catalog, storage_id)).storages[storage_id]
+
+
+def check_connection(id: str, type: StorageType, connection: Connection) -> Connection:
+    """Returns the connection, its endpoint in one spelling.
+
+    Raises:
+        InvalidArgument: a part of it is none, or not for this type. A message never repeats what may be a secret.
+    """
+    if type == "filesystem" and connection != Connection():
+        raise InvalidArgument(f"storage {id!r} is a directory, which has no endpoint, region, path style or credentials")
+    if type != "s3" and (connection.region or connection.path_style is not None):
+        raise InvalidArgument(f"storage {id!r}: region and path style are options of s3 alone")
+    if connection.region and not _REGION.fullmatch(connection.region):
+        raise InvalidArgument(f"storage {id!r}: a region is letters, digits and '-', as in eu-central-1")
+    if connection.credentials and not _CREDENTIALS.fullmatch(connection.credentials):
+        raise InvalidArgument(
+            f"storage {id!r}: credentials are given by reference, as in env:TENANT_A, which means the variables"
+            " TENANT_A_ACCESS_KEY_ID and so on; the value itself is never taken"
+        )
+    return replace(connection, endpoint=_endpoint(id, connection.endpoint))
+
+
+def _endpoint(id: str, endpoint: str) -> str:
+    if not endpoint:
+        return ""
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), 0
+    extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    if parts.scheme not in ("http", "https") or not parts.hostname or extra or port == 0:
+        raise InvalidArgument(f"storage {id!r}: an endpoint is http(s)://host[:port] and no more, without a user or password")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _kind(type: str) -> StorageType:
+    if type.strip().lower() == "hdfs":
+        raise Unsupported(
+            "storage type hdfs is not there: nothing that commits to Delta tables creates a file on HDFS only if it is absent;"
+            " use filesystem on a mount that has hard links, or an object store"
+        )
+    kind = _TYPES.get(type.strip().lower())
+    if kind is None:
+        raise InvalidArgument(f"unknown storage type {type[:40]!r}; the types are {', '.join(_TYPES)}")
+    return kind
+
+
+def _place(id: str, kind: StorageType, base: str, bucket: str) -> str:
+    """The one URI that BUCKET or BASE_DIRECTORY mean; with both, the directory is one in the bucket."""
+    schemes = _SCHEMES[kind]
+    if bucket and kind == "filesystem":
+        raise InvalidArgument(f"storage {id!r} is a directory and has no bucket: give its base directory")
+    if bucket and ("://" in base or base.startswith("/")):
+        raise InvalidArgument(f"storage {id!r}: give a bucket or a whole base directory, not both")
+    if not (bucket or base):
+        needed = (
+            "a base directory" if kind == "filesystem" else f"a bucket, or a base directory such as {schemes[0]}://bucket/prefix"
+        )
+        raise InvalidArgument(f"storage {id!r} needs {needed}")
+    if kind != "filesystem":
+        whole = bucket or base
+        whole = whole if "://" in whole else f"{schemes[0]}://{whole}"
+        base = Location(whole).below(base).uri if bucket else whole
+    place = canonical(base)
+    if place.partition("://")[0].lower() not in schemes and ("://" in place or kind != "filesystem"):
+        raise InvalidArgument(f"storage {id!r} is of type {kind}, whose places are {_example(kind)}, not {place}")
+    return place
+
+
+def _example(kind: StorageType) -> str:
+    return "directories" if kind == "filesystem" else f"{_SCHEMES[kind][0]}://bucket/prefix"

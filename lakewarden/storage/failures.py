@@ -1,0 +1,43 @@
+"""What a store's failure means, told from the text that obstore and delta-rs both have of it: one sentence, no XML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ASKED = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
+_TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
+_KNOWN = [
+    (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), True, "there is no such bucket"),
+    (
+        re.compile(rf"InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|\b401 Unauthorized|{_TOKENS}"),
+        True,
+        "the store does not accept these credentials",
+    ),
+    (
+        re.compile(r"AccessDenied|AuthorizationPermissionMismatch|\b403 Forbidden"),
+        True,
+        "these credentials do not permit that",
+    ),
+    (re.compile(r"PermanentRedirect|AuthorizationHeaderMalformed"), True, "the bucket is in another region"),
+    (re.compile(r"dns error|failed to lookup address|Name or service not known"), False, "there is no such host"),
+    (re.compile(r"Connection refused|ConnectionRefused"), False, "nothing listens there"),
+    (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), False, "it does not answer"),
+    (re.compile(r"error trying to connect|\bConnect\b|error sending request"), False, "it cannot be reached"),
+]
+"""By what the store or the network said; whether that is a no, which trying again won't change; and what to say of it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    reason: str
+    refused: bool
+
+
+def failure_of(text: str) -> Failure | None:
+    """What the text means, with the endpoint that was asked; None where it tells nothing that is known."""
+    for pattern, refused, reason in _KNOWN:
+        if pattern.search(text):
+            asked = _ASKED.search(text)
+            return Failure(f"{reason} ({asked[1]})" if asked else reason, refused)
+    return None

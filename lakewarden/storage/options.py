@@ -1,0 +1,109 @@
+"""A location in the words of obstore and of delta-rs: the one place where a connection becomes their options.
+
+Both take what is not given here from the environment by themselves. A storage with credentials of its own must not be
+mixed with those: an option that would be left over from the environment, as a session token, is given as empty, and
+the endpoint has the spelling that wins over every variable (`aws_endpoint` loses to AWS_ENDPOINT_URL_S3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakewarden.connection import Connection, Location
+from lakewarden.errors import StorageRefused
+
+ANSWERS_WITHIN = "8s"
+"""A store that says nothing for so long is down: an operation ends with a clear error, and what is transient is tried again."""
+CONNECTS_WITHIN = "3s"
+RETRIES = 4
+RETRIES_WITHIN_SECONDS = 8
+
+_S3_KEYS = {
+    "ACCESS_KEY_ID": "aws_access_key_id",
+    "SECRET_ACCESS_KEY": "aws_secret_access_key",
+    "SESSION_TOKEN": "aws_session_token",
+}
+_AZURE_KEYS = {"STORAGE_ACCOUNT_NAME": "azure_storage_account_name", "STORAGE_ACCOUNT_KEY": "azure_storage_account_key"}
+_GCS_KEYS = {"APPLICATION_CREDENTIALS": "google_application_credentials"}
+_KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS, "abfss": _AZURE_KEYS}
+_OPTIONAL = frozenset({"SESSION_TOKEN"})
+
+_ANY_REGION = "us-east-1"
+"""For a store of somebody else's, which does not mind; without a region delta-rs looks for one in AWS's own network."""
+
+_DELTA = {
+    "timeout": ANSWERS_WITHIN,  # of a whole request: delta-rs knows no other, and itself moves no large objects
+    "connect_timeout": CONNECTS_WITHIN,
+    "max_retries": str(RETRIES),
+    "retry_timeout": f"{RETRIES_WITHIN_SECONDS}s",
+}
+
+
+def store_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    """The endpoint and credentials in the words that obstore and delta-rs share; empty for what the environment says.
+
+    Raises:
+        StorageRefused: the environment lacks what the location's credentials refer to.
+    """
+    scheme = location.uri.partition("://")[0]
+    if scheme not in _KEYS:
+        return {}
+    addressed = _s3_address(location, environment) if scheme == "s3" else _address(scheme, location.connection)
+    return addressed | _credentials(scheme, location, environment)
+
+
+def delta_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    """What `DeltaTable` and the writers take as `storage_options`; empty for a directory."""
+    scheme, separator, _ = location.uri.partition("://")
+    if not separator or scheme == "file":
+        return {}
+    conditional = {"conditional_put": "etag"} if scheme == "s3" else {}
+    return _DELTA | conditional | store_options(location, environment)
+
+
+def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    connection = location.connection
+    named = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
+    endpoint = (connection.endpoint or named or "").rstrip("/")
+    path_style = bool(endpoint) if connection.path_style is None else connection.path_style
+    region = connection.region or ("" if _has_region(environment) or not endpoint else _ANY_REGION)
+    options = {"aws_region": region} if region else {}
+    if endpoint:
+        options["aws_endpoint_url_s3"] = endpoint if path_style else _with_bucket(endpoint, location)
+        options["aws_allow_http"] = str(endpoint.startswith("http://")).lower()
+    if endpoint or connection.path_style is not None:
+        options["aws_virtual_hosted_style_request"] = str(not path_style).lower()
+    return options
+
+
+def _has_region(environment: Mapping[str, str]) -> bool:
+    return bool(environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"))
+
+
+def _with_bucket(endpoint: str, location: Location) -> str:
+    """Both libraries take an endpoint of the virtual-hosted style for the bucket's own."""
+    scheme, _, host = endpoint.partition("://")
+    return f"{scheme}://{location.uri.partition('://')[2].partition('/')[0]}.{host}"
+
+
+def _address(scheme: str, connection: Connection) -> dict[str, str]:
+    if not connection.endpoint:
+        return {}
+    endpoint = connection.endpoint.rstrip("/")
+    if scheme == "gs":
+        return {"google_base_url": endpoint}
+    return {"azure_endpoint": endpoint, "azure_allow_http": str(endpoint.startswith("http://")).lower()}
+
+
+def _credentials(scheme: str, location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    reference = location.connection.credentials
+    if not reference:
+        return {}
+    prefix = reference.removeprefix("env:")
+    names = _KEYS[scheme]
+    missing = [f"{prefix}_{end}" for end in names if end not in _OPTIONAL and not environment.get(f"{prefix}_{end}")]
+    if missing:
+        raise StorageRefused(
+            f"cannot reach {location}: its credentials are {reference}, and {missing[0]} is not in the environment"
+        )
+    return {option: environment.get(f"{prefix}_{end}", "") for end, option in names.items()}

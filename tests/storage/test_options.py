@@ -1,0 +1,62 @@
+"""A connection in the words of the two libraries, and nothing of the environment's mixed into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.connection import Connection, Location
+from lakewarden.errors import StorageRefused
+from lakewarden.storage.options import delta_options, store_options
+
+_MINIO = {"AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+_TENANT = {"T_ACCESS_KEY_ID": "id", "T_SECRET_ACCESS_KEY": "hunter2"}
+
+
+def options(uri: str, environment: dict[str, str] | None = None, **connection: str | bool) -> dict[str, str]:
+    return store_options(Location(uri, Connection(**connection)), environment or {})  # type: ignore[arg-type]
+
+
+def test_the_environment_names_the_endpoint_where_the_storage_does_not() -> None:
+    assert options("s3://lake/x", _MINIO) == {
+        "aws_endpoint_url_s3": "http://127.0.0.1:9000",
+        "aws_virtual_hosted_style_request": "false",
+        "aws_allow_http": "true",
+    }
+    assert options("s3://lake/x", _MINIO, endpoint="https://other:9000")["aws_endpoint_url_s3"] == "https://other:9000"
+    assert options("s3://lake/x") == {}
+    assert options("s3://lake/x", endpoint="https://other:9000")["aws_region"] == "us-east-1"  # else somebody is asked for it
+    assert options("/srv/lake", _MINIO) == {}
+    assert options("gs://lake", _MINIO) == {}
+
+
+def test_the_bucket_stands_in_the_host_where_the_path_style_is_off() -> None:
+    found = options("s3://lake/x", endpoint="https://s3.example.com", path_style=False, region="eu-central-1")
+    assert found["aws_endpoint_url_s3"] == "https://lake.s3.example.com"
+    assert found["aws_virtual_hosted_style_request"] == "true"
+    assert found["aws_region"] == "eu-central-1"
+
+
+def test_credentials_by_reference_bring_no_session_of_the_environment() -> None:
+    found = options("s3://lake", _TENANT | {"AWS_SESSION_TOKEN": "others"}, credentials="env:T")
+    assert found == {"aws_access_key_id": "id", "aws_secret_access_key": "hunter2", "aws_session_token": ""}
+    azure = {"T_STORAGE_ACCOUNT_NAME": "name", "T_STORAGE_ACCOUNT_KEY": "key"}
+    assert options("abfss://c@a/x", azure, credentials="env:T") == {
+        "azure_storage_account_name": "name",
+        "azure_storage_account_key": "key",
+    }
+    google = {"T_APPLICATION_CREDENTIALS": "/run/secrets/t.json"}
+    assert options("gs://lake", google, credentials="env:T") == {"google_application_credentials": "/run/secrets/t.json"}
+
+
+def test_credentials_that_are_not_there_are_said_by_their_name() -> None:
+    with pytest.raises(StorageRefused, match="T_SECRET_ACCESS_KEY is not in the environment") as refusal:
+        options("s3://lake", {"T_ACCESS_KEY_ID": "hunter2"}, credentials="env:T")
+    assert "hunter2" not in refusal.value.message
+
+
+def test_delta_commits_conditionally_and_gives_up_in_time() -> None:
+    found = delta_options(Location("s3://lake/x"), _MINIO)
+    assert found["conditional_put"] == "etag"
+    assert {"timeout", "connect_timeout", "max_retries", "retry_timeout"} <= set(found)
+    assert delta_options(Location("/srv/lake"), _MINIO) == {}
+    assert delta_options(Location("file:///srv/lake"), _MINIO) == {}
