@@ -27,6 +27,12 @@ class Transient(LakewardenError):
     """Trying the same again may succeed."""
 
 
+class BadSyntax(Terminal):
+    """The text is no statement of ours; the message shows the place."""
+
+    code = "SYNTAX_ERROR"
+
+
 class InvalidArgument(Terminal):
     """A bad option, value, template, name or default."""
 

@@ -61,6 +61,13 @@ class MaintenanceSettings(Section):
     )
 
 
+class SqlSettings(Section):
+    timeout_seconds: float = Field(300, gt=0, description="Seconds that one query may take.")
+    memory_bytes: int = Field(1 << 30, ge=1 << 26, description="Bytes that DuckDB may use for all queries of a process.")
+    threads: int = Field(2, ge=1, description="Threads that DuckDB uses for all queries of a process.")
+    result_bytes: int = Field(1 << 30, ge=1 << 10, description="Bytes that the rows of one result may have.")
+
+
 class SparkSettings(Section):
     master: str = Field(
         "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
@@ -85,6 +92,7 @@ class Settings(BaseSettings):
     flush: FlushSettings = FlushSettings()
     compaction: CompactionSettings = CompactionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
+    sql: SqlSettings = SqlSettings()
     spark: SparkSettings = SparkSettings()
 
     @classmethod
