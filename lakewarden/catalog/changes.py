@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.catalog.model import Catalog, Namespace, Storage, Table
+from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, TableOptions, View
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
 from lakewarden.scope import TableName
@@ -47,12 +47,13 @@ def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalo
     """
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}")
-    inside = [table for table in catalog.tables if table.namespace == name]
+    inside = [relation for relation in (*catalog.tables, *catalog.views) if relation.namespace == name]
     if inside and not cascade:
-        raise InUse(f"namespace {name!r} still has {len(inside)} tables, as {inside[0]}; drop them first, or CASCADE")
+        raise InUse(f"namespace {name!r} still has {len(inside)} tables and views, as {inside[0]}; drop them first, or CASCADE")
     namespaces = {other: namespace for other, namespace in catalog.namespaces.items() if other != name}
     tables = {other: table for other, table in catalog.tables.items() if other.namespace != name}
-    return replace(catalog, namespaces=namespaces, tables=tables)
+    views = {other: view for other, view in catalog.views.items() if other.namespace != name}
+    return replace(catalog, namespaces=namespaces, tables=tables, views=views)
 
 
 def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
@@ -68,9 +69,46 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     if table.options.storage_id not in catalog.storages:
         there = ", ".join(catalog.storages)
         raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
-    _check_free("table", str(name), {str(other): str(other) for other in catalog.tables})
+    _check_relation_free(catalog, "table", name)
     _check_place(catalog, table, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
+
+
+def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalog:
+    """With `replacing`, in place of the view of that name.
+
+    Raises:
+        NotFound: no such namespace.
+        InvalidArgument, AlreadyExists: the name is none, or taken by a table or another view.
+    """
+    check_table(view.name.name)
+    if view.name.namespace not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {view.name.namespace!r}; create it first: CREATE NAMESPACE {view.name.namespace}")
+    if not (replacing and view.name in catalog.views):
+        _check_relation_free(catalog, "view", view.name)
+    return replace(catalog, views={**catalog.views, view.name: view})
+
+
+def drop_view(catalog: Catalog, name: TableName) -> Catalog:
+    """Raises:
+    NotFound: no such view.
+    """
+    if name not in catalog.views:
+        raise NotFound(f"there is no view {name}")
+    return replace(catalog, views={other: view for other, view in catalog.views.items() if other != name})
+
+
+def alter_options(catalog: Catalog, name: TableName, options: TableOptions) -> Catalog:
+    """Raises:
+    NotFound: no such table or storage.
+    InUse: another storage; data would have to move.
+    """
+    table = catalog.tables.get(name)
+    if table is None or table.dropping:
+        raise NotFound(f"there is no table {name}")
+    if options.storage_id != table.options.storage_id:
+        raise InUse(f"{name} lies on storage {table.options.storage_id!r}; make a table on {options.storage_id!r} and copy the rows")
+    return replace(catalog, tables={**catalog.tables, name: replace(table, options=options)})
 
 
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
@@ -186,6 +224,11 @@ def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
         taken = table_place(beside, other, base_of)
         if overlaps(place, taken, storage.folds_case or beside.folds_case):
             raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+
+
+def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:
+    """Tables and views share their names: a query could not tell them apart."""
+    _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.views)})
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:

@@ -105,6 +105,15 @@ class Table:
 
 
 @dataclass(frozen=True)
+class View:
+    """A query under a name; its unqualified names are meant in the view's own namespace."""
+
+    name: TableName
+    text: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class Namespace:
     name: str
     created_at: datetime
@@ -128,9 +137,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All of it at one version. Tables and storages by name, in order of creation."""
+    """All of it at one version. Tables, views and storages by name, in order of creation."""
 
     version: int = 0
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
     tables: dict[TableName, Table] = field(default_factory=dict)
+    views: dict[TableName, View] = field(default_factory=dict)

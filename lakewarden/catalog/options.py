@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal, cast
 
 from lakewarden.catalog.model import Compression, FlushPolicy, TableOptions, TableType
@@ -43,6 +44,30 @@ def parse_options(type: TableType, given: Mapping[str, object]) -> TableOptions:
         InvalidArgument: an option that is unknown, not for this type, given twice, or out of its bounds.
         Unsupported: an option that is known and not there yet.
     """
+    return TableOptions(**_fields(type, given))  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def changed_options(type: TableType, before: TableOptions, given: Mapping[str, object]) -> TableOptions:
+    """The options after ALTER TABLE … SET TBLPROPERTIES; NULL or DEFAULT as FLUSH_POLICY clears it.
+
+    Raises:
+        InvalidArgument, Unsupported: as `parse_options`; also no option at all, or TYPE, which stays what it is.
+    """
+    if not given:
+        raise InvalidArgument("at least one property is required")
+    if any(key.strip().upper() == "TYPE" for key in given):
+        raise InvalidArgument("a table's TYPE stays what it is")
+    cleared = {key for key, value in given.items() if key.strip().upper() == "FLUSH_POLICY" and _clears(str(value))}
+    fields = _fields(type, {key: value for key, value in given.items() if key not in cleared})
+    return replace(before, **fields, **({"flush_policy": None} if cleared else {}))  # type: ignore[arg-type]  # as above
+
+
+def _clears(text: str) -> bool:
+    return text.strip().upper() in ("NULL", "DEFAULT")
+
+
+def _fields(type: TableType, given: Mapping[str, object]) -> dict[str, object]:
+    """The fields of TableOptions that are given."""
     texts: dict[str, str] = {}
     for key, value in given.items():
         if key.strip().upper() in texts:
@@ -59,7 +84,7 @@ def parse_options(type: TableType, given: Mapping[str, object]) -> TableOptions:
             fields[field] = read(text)
         else:
             raise InvalidArgument(f"unknown table option {key}; the options are {', '.join(sorted({*_READERS, *_REFUSALS}))}")
-    return TableOptions(**fields)  # type: ignore[arg-type]  # each reader returns its field's type
+    return fields
 
 
 def parse_flush_policy(text: str) -> FlushPolicy:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.settings import SqlSettings
-from lakewarden.sql.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,15 +40,26 @@ class Duck:
         PermissionDenied: the query names a function that is not allowed, or a relation that is neither given nor its own.
         BadSyntax, Unsupported: DuckDB does not read it as a query.
         """
+        nodes = self._nodes(sql)
+        known = relations | {name.lower() for node in nodes for name in _ctes(node)}
+        for node in nodes:
+            _check_functions(node)
+            _check_relation(node, known)
+
+    def check_functions(self, sql: str) -> None:
+        """`check` without the relations, for a query whose names are still to be looked up."""
+        for node in self._nodes(sql):
+            _check_functions(node)
+
+    def _nodes(self, sql: str) -> list[Mapping[str, Any]]:
+        """The nodes of DuckDB's tree of a query."""
         with self._cursor() as cursor:
             tree = json.loads(_one(cursor, "SELECT json_serialize_sql(?::VARCHAR)", sql))
         if tree.get("error"):
             raise _refused(tree)
         if len(tree["statements"]) != 1:
             raise PermissionDenied("one query at a time")
-        known = relations | {name.lower() for node in _nodes(tree) for name in _ctes(node)}
-        for node in _nodes(tree):
-            _check_node(node, known)
+        return list(_nodes(tree))
 
     def run(self, sql: str, relations: Mapping[str, pa.Table]) -> tuple[pa.Table, list[str]]:
         """The query's rows, and DuckDB's name of each column's type.
@@ -186,22 +197,26 @@ def _ctes(node: Mapping[str, Any]) -> Iterator[str]:
         yield str(node["cte_name"])
 
 
-def _check_node(node: Mapping[str, Any], known: frozenset[str]) -> None:
+def _check_functions(node: Mapping[str, Any]) -> None:
     if "function_name" in node:
-        check_function(str(node["function_name"]), in_from=False)
+        _check_function(str(node["function_name"]), in_from=False)
+    if node.get("type") == "TABLE_FUNCTION":
+        _check_function(str(node["function"]["function_name"]), in_from=True)
     for key in _ENTRIES & node.keys():
         entry = node[key]
         if isinstance(entry, dict) and "sample" in entry and entry["type"] not in _RELATIONS:
             raise PermissionDenied(f"{entry['type']} is not for queries")
-    if node.get("type") == "BASE_TABLE":
-        outside = node["catalog_name"] or node["schema_name"]
-        if outside or (node["table_name"] not in known and str(node["table_name"]).lower() not in known):
-            raise PermissionDenied(f"relation {node['table_name']!r} is none of this query's own")
-    if node.get("type") == "TABLE_FUNCTION":
-        check_function(str(node["function"]["function_name"]), in_from=True)
 
 
-def check_function(name: str, *, in_from: bool) -> None:
+def _check_relation(node: Mapping[str, Any], known: frozenset[str]) -> None:
+    if node.get("type") != "BASE_TABLE":
+        return
+    name = str(node["table_name"])
+    if node["catalog_name"] or node["schema_name"] or not {name, name.lower()} & known:
+        raise PermissionDenied(f"relation {name!r} is none of this query's own")
+
+
+def _check_function(name: str, *, in_from: bool) -> None:
     """Raises:
     PermissionDenied: the function is not one that only computes.
     """
@@ -209,7 +224,8 @@ def check_function(name: str, *, in_from: bool) -> None:
     if in_from:
         allowed = lower in TABLE_FUNCTIONS
     else:
-        allowed = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or not any(letter.isalnum() for letter in lower)
+        known = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or lower in SESSION_FUNCTIONS
+        allowed = known or not any(letter.isalnum() for letter in lower)  # an operator
     if not allowed:
         raise PermissionDenied(
             f"function {name}() is not for queries: those that only compute are, and none that reads files, settings or the engine"

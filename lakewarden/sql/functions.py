@@ -10,8 +10,8 @@ from __future__ import annotations
 TABLE_FUNCTIONS = frozenset({"generate_series", "generate_subscripts", "json_each", "json_tree", "range", "repeat", "unnest"})
 """What may stand in FROM."""
 
-CONTEXT_FUNCTIONS = frozenset({"current_user", "session_user", "now", "current_timestamp", "snowflake_id", "ulid"})
-"""Ours: they become literals before DuckDB sees them, or are refused where that cannot be."""
+SESSION_FUNCTIONS = frozenset({"current_user", "session_user", "snowflake_id", "ulid", "uuid_v7", "generate_uuid"})
+"""Ours (`moment`): they have become values by the time DuckDB runs the query."""
 
 SCALAR_FUNCTIONS = frozenset(
     """

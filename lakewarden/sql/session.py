@@ -1,52 +1,57 @@
-"""Who runs a statement, and where unqualified names are looked for."""
+"""SQL for one user in one role."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from lakewarden.errors import InvalidArgument
-from lakewarden.scope import TableName
-from lakewarden.sql.statements import Ref
+from lakewarden.access.gate import Session
+from lakewarden.access.roles import parse_role
+from lakewarden.operations.read import Freshness
+from lakewarden.sql import rights
+from lakewarden.sql.context import Context
+from lakewarden.sql.duck import Duck
+from lakewarden.sql.execute import execute
+from lakewarden.sql.parse import parse
+from lakewarden.sql.results import Result
 from lakewarden.storage.paths import check_user
 
-Role = Literal["anonymous", "user", "service", "dba", "system"]
-
-_ALIASES = {"admin": "dba", "developer": "service", "analyst": "service", "viewer": "user", "readonly": "user"}
-
-
-@dataclass(frozen=True)
-class Session:
-    """A user in a role. The user's own scope is all that it sees of USER tables, whatever the role."""
-
-    user: str
-    role: Role
-    namespace: str | None = None
-
-    @classmethod
-    def of(cls, user: str, role: str) -> Session:
-        """Raises:
-        InvalidArgument: an impossible user id, or no such role.
-        """
-        return cls(check_user(user), role_of(role))
-
-    def named(self, ref: Ref) -> TableName:
-        """The full name that is meant.
-
-        Raises:
-            InvalidArgument: no namespace, neither in the name nor in use.
-        """
-        namespace = ref.namespace or self.namespace
-        if namespace is None:
-            raise InvalidArgument(f"{ref} has no namespace: write namespace.{ref}, or USE one first")
-        return TableName(namespace, ref.name)
+if TYPE_CHECKING:
+    from lakewarden.lakehouse import Lakehouse
 
 
-def role_of(text: str) -> Role:
+class SqlSession:
+    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
+
+    def __init__(self, lake: Lakehouse, session: Session) -> None:
+        self.identity = session
+        self._lake = lake
+        self._duck = Duck(lake.warehouse.settings.sql)
+        self._namespace: str | None = None
+
+    def sql(
+        self,
+        text: str,
+        *,
+        freshness: Freshness = "strong",
+        wait: bool = True,
+        each: Callable[[Result], None] | None = None,
+    ) -> list[Result]:
+        """As `Lakehouse.sql`."""
+        statements = [placed.statement for placed in parse(text)]
+        context = Context(self._lake, self._duck, self.identity, self._namespace, freshness, wait)
+        rights.check_batch(context, statements)
+        results = []
+        for statement in statements:
+            results.append(execute(context, statement))
+            self._namespace = context.namespace
+            if each is not None:
+                each(results[-1])
+        return results
+
+
+def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:
     """Raises:
-    InvalidArgument: no such role.
+    InvalidArgument: an impossible user, or no such role.
     """
-    role = _ALIASES.get(text.strip().lower(), text.strip().lower())
-    if role not in get_args(Role):
-        raise InvalidArgument(f"role {text!r} is none; the roles are {', '.join(get_args(Role))}")
-    return cast("Role", role)
+    return SqlSession(lake, Session(check_user(user), parse_role(role)))
