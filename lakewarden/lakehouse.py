@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
 from lakewarden.catalog.model import Catalog, Column, Namespace, Storage, Table, TableType, View
-from lakewarden.catalog.options import changed_options
+from lakewarden.catalog.options import alter_options
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
@@ -227,7 +227,7 @@ class Lakehouse:
 
         def change(catalog: Catalog) -> Catalog:
             table = find_table(catalog, full)
-            return changes.alter_options(catalog, full, changed_options(table.type, table.options, options))
+            return changes.alter_options(catalog, full, alter_options(table.type, table.options, options))
 
         return self.warehouse.catalog.change(change).tables[full]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, TableOptions, View
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
@@ -36,6 +37,16 @@ def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
     check_namespace(name)
     _check_free("namespace", name, {other: other for other in catalog.namespaces})
     return replace(catalog, namespaces={**catalog.namespaces, name: Namespace(name, created_at)})
+
+
+def describe_namespace(catalog: Catalog, name: str, description: str) -> Catalog:
+    """Raises:
+    NotFound: no such namespace.
+    """
+    if name not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {name!r}")
+    described = replace(catalog.namespaces[name], description=description)
+    return replace(catalog, namespaces={**catalog.namespaces, name: described})
 
 
 def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalog:
@@ -176,7 +187,11 @@ def alter_storage(
         description=before.description if description is None else description,
     )
     moved = {"USER": after.user_template != before.user_template, "SHARED": after.shared_template != before.shared_template}
-    left = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id and moved[table.type]]
+    left = [
+        table.name
+        for table in catalog.tables.values()
+        if table.options.storage_id == storage_id and moved.get(table.type, False)  # a STREAM table lies nowhere
+    ]
     if left:
         raise InUse(f"storage {storage_id!r} has tables that lie by its old template, as {left[0]}; make a new storage instead")
     return replace(catalog, storages={**catalog.storages, storage_id: after})
@@ -186,7 +201,7 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     """Raises:
     NotFound: no such storage.
     InvalidArgument: it is `local`.
-    InUse: tables lie on it.
+    InUse: tables lie on it, or it is a user's own.
     """
     _storage(catalog, storage_id)
     if storage_id == LOCAL:
@@ -194,6 +209,9 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     using = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id]
     if using:
         raise InUse(f"cannot drop storage {storage_id!r}: {len(using)} table(s) still using it, as {using[0]}")
+    owners = [user.user_id for user in catalog.users.values() if user.storage_id == storage_id]
+    if owners:
+        raise InUse(f"cannot drop storage {storage_id!r}: it is the own storage of {len(owners)} user(s), as {owners[0]!r}")
     return replace(catalog, storages={other: storage for other, storage in catalog.storages.items() if other != storage_id})
 
 
@@ -211,15 +229,19 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
 
 
 def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
-    """The directory that holds all of a table's scopes and nothing else."""
+    """The directory that holds all of a table's scopes and nothing else. STREAM tables have none."""
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return join(base_of(storage), table_prefix(template, table.name, storage.folds_case))
 
 
 def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
+    if not can(table.type, "cold tier"):
+        return
     storage = catalog.storages[table.options.storage_id]
     place = table_place(storage, table, base_of)
     for other in catalog.tables.values():
+        if not can(other.type, "cold tier"):
+            continue
         beside = catalog.storages[other.options.storage_id]
         taken = table_place(beside, other, base_of)
         if overlaps(place, taken, storage.folds_case or beside.folds_case):

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from lakewarden.access.gate import allow
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.delta.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
@@ -81,7 +80,7 @@ def delete(context: Context, statement: Delete) -> Affected:
 
 def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:
     table = context.table(ref)
-    allow(context.session, "write", table)
+    context.door.allow("write", table)
     return context.lake.table(str(table.name)), table, context.owner(table)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from lakewarden.access.gate import Session, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.operations.door import Door
 from lakewarden.operations.read import Freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.duck import Duck
@@ -26,14 +27,18 @@ class Context:
 
     lake: Lakehouse
     duck: Duck
-    session: Session
+    door: Door
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
 
-    def as_(self, session: Session) -> Context:
+    @property
+    def session(self) -> Session:
+        return self.door.session
+
+    def through(self, door: Door) -> Context:
         """The same, for another session."""
-        return Context(self.lake, self.duck, session, self.namespace, self.freshness, self.wait)
+        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait)
 
     def catalog(self) -> Catalog:
         return self.lake.warehouse.catalog.read()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from lakewarden.access.roles import parse_role
+from lakewarden.catalog.changes import describe_namespace
+from lakewarden.catalog.model import StorageMode
+from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.users import UserChange
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
+from lakewarden.operations.users import change_user, remove_user
+from lakewarden.operations.users import create_user as make_user
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.later import later
@@ -25,6 +32,11 @@ def drop_namespace(context: Context, statement: of.DropNamespace) -> Done:
     return Done(f"namespace {statement.name} dropped")
 
 
+def alter_namespace(context: Context, statement: of.AlterNamespace) -> Done:
+    context.lake.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
+    return Done(f"namespace {statement.name} altered")
+
+
 def use_namespace(context: Context, statement: of.UseNamespace) -> Done:
     if statement.name not in context.catalog().namespaces:
         raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog().namespaces) or 'none'}")
@@ -37,9 +49,13 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
     catalog = context.catalog()
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return Done(f"table {name} already exists")
+    kind = check_type(statement.type)
+    if kind == "STREAM":
+        parse_options(kind, options_of(statement.options))
+        raise later("a STREAM table")
     context.lake.create_table(
         str(name),
-        type=statement.type,  # type: ignore[arg-type]  # any text: `catalog.options.check_type` says whether it is a type
+        type=kind,
         columns=statement.columns,
         primary_key=_key(statement),
         options=options_of(statement.options),
@@ -136,3 +152,58 @@ def drop_storage(context: Context, statement: of.DropStorage) -> Done:
         return Done(f"skipped: there is no storage {statement.id}")
     context.lake.drop_storage(statement.id)
     return Done(f"storage {statement.id} dropped")
+
+
+def create_user(context: Context, statement: of.CreateUser) -> Done:
+    make_user(
+        context.lake.warehouse,
+        context.door,
+        statement.name,
+        parse_role(statement.role),
+        password=statement.secret if statement.auth == "password" else None,
+        auth_type=statement.auth,
+        auth_data=statement.secret if statement.auth == "oauth" and statement.secret else None,
+        email=statement.email,
+        storage_mode=_storage_mode(statement.storage_mode or "table"),
+        storage_id=statement.storage_id,
+    )
+    return Done(f"user {statement.name} created")
+
+
+def alter_user(context: Context, statement: of.AlterUser) -> Done:
+    value = statement.value
+    password = value if statement.field == "password" else None
+    change_user(context.lake.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
+    return Done(f"user {statement.name} altered")
+
+
+def _user_change(field: str, value: str | None) -> UserChange:
+    match field:
+        case "role":
+            return UserChange(role=parse_role(value or ""))
+        case "email":
+            return UserChange(email=value)
+        case "storage_mode":
+            return UserChange(storage_mode=_storage_mode(value or ""))
+        case "storage_id":
+            return UserChange(clear_storage=True) if value is None else UserChange(storage_id=value)
+        case _:
+            return UserChange()
+
+
+def _storage_mode(text: str) -> StorageMode:
+    match text.lower():
+        case "table":
+            return "table"
+        case "region":
+            return "region"
+        case _:
+            raise InvalidArgument(f"STORAGE_MODE {text!r} must be table or region")
+
+
+def drop_user(context: Context, statement: of.DropUser) -> Done:
+    user = context.catalog().users.get(statement.name)
+    if statement.if_exists and (user is None or user.deleted_at is not None):
+        return Done(f"skipped: there is no user {statement.name}")
+    remove_user(context.lake.warehouse, context.door, statement.name)
+    return Done(f"user {statement.name} dropped")

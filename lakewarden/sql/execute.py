@@ -24,11 +24,15 @@ def execute(context: Context, statement: of.Statement) -> Result:
 
 def _run(context: Context, statement: of.Statement) -> Result:
     if isinstance(statement, of.ExecuteAs):
-        return _run(context.as_(rights.impersonated(context, statement.user)), statement.statement)
+        return _run(context.through(context.door.execute_as(context.catalog(), statement.user)), statement.statement)
     verb = _VERBS.get(type(statement))
     if verb is None:
         raise later(_LATER.get(type(statement), type(statement).__name__))
-    return verb(context, statement)
+    result = verb(context, statement)
+    audited = _AUDITED.get(type(statement))
+    if audited is not None:
+        context.door.audit.note(context.session, audited[0], audited[1](context, statement))
+    return result
 
 
 def _query(context: Context, statement: of.Query) -> Result:
@@ -42,6 +46,7 @@ def _explain(context: Context, statement: of.Explain) -> Result:
 _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.CreateNamespace: define.create_namespace,
     of.DropNamespace: define.drop_namespace,
+    of.AlterNamespace: define.alter_namespace,
     of.UseNamespace: define.use_namespace,
     of.CreateTable: define.create_table,
     of.AlterTable: define.alter_table,
@@ -51,6 +56,9 @@ _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.CreateStorage: define.create_storage,
     of.AlterStorage: define.alter_storage,
     of.DropStorage: define.drop_storage,
+    of.CreateUser: define.create_user,
+    of.AlterUser: define.alter_user,
+    of.DropUser: define.drop_user,
     of.CheckStorage: show.check_storage,
     of.Insert: change.insert,
     of.Update: change.update,
@@ -69,11 +77,23 @@ _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.KillJob: operate.kill_job,
 }
 
+_AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
+    of.CreateNamespace: ("CREATE_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    of.DropNamespace: ("DROP_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    of.AlterNamespace: ("ALTER_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    of.CreateTable: ("CREATE_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    of.AlterTable: ("ALTER_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    of.DropTable: ("DROP_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    of.CreateView: ("CREATE_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
+    of.DropView: ("DROP_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
+    of.CreateStorage: ("CREATE_STORAGE", lambda _, one: f"storage:{one.id}"),
+    of.AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
+    of.DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
+    of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
+}
+"""What is noted when it is done, and upon what. Users are noted where they are made (`operations.users`)."""
+
 _LATER: dict[type, str] = {
-    of.AlterNamespace: "ALTER NAMESPACE",
-    of.CreateUser: "CREATE USER",
-    of.AlterUser: "ALTER USER",
-    of.DropUser: "DROP USER",
     of.Subscribe: "SUBSCRIBE",
     of.KillLiveQuery: "KILL LIVE QUERY",
     of.ExportUserData: "EXPORT USER DATA",

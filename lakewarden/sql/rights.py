@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakewarden.access.gate import Guarded, Session, TableOf, allow, impersonate
+from lakewarden.access.gate import Guarded, TableOf, impersonate
 from lakewarden.access.rights import AccessLevel, Act, TableAct, WarehouseAct
 from lakewarden.catalog.options import check_type
+from lakewarden.catalog.users import role_of
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
+from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
@@ -69,26 +71,32 @@ def check_batch(context: Context, statements: list[of.Statement]) -> None:
 def check(context: Context, statement: of.Statement, made: Made) -> None:
     """Raises: as `check_batch`."""
     if isinstance(statement, of.Forbidden):
-        raise PermissionDenied(f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else")
+        with context.door.watched(statement.what):
+            raise PermissionDenied(f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else")
     if isinstance(statement, of.Declined):
         if "DATABASE" in statement.what:
-            allow(context.session, "back up the database")
+            context.door.allow("back up the database")
         raise Unsupported(f"{statement.what} is known, and not there")
     if isinstance(statement, of.ExecuteAs):
-        inner = context.as_(impersonated(context, statement.user))
-        check(inner, statement.statement, made)
+        check(context.through(_glance(context, statement.user)), statement.statement, made)
         return
     for ask in _asks(context, statement, made):
-        allow(context.session, ask.act, ask.table)
-    for query in _queries(statement):
-        context.duck.check_functions(text_of(query))
+        context.door.allow(ask.act, ask.table)
+    with context.door.watched("query"):
+        for query in _queries(statement):
+            context.duck.check_functions(text_of(query))
 
 
-def impersonated(context: Context, user: str) -> Session:
-    """Raises:
-    PermissionDenied: the session's role may not take that user's place.
+def _glance(context: Context, user: str) -> Door:
+    """The other user's door, which is noted only where it stays shut: nobody has gone through it yet.
+
+    Raises:
+        PermissionDenied: the session's role may not take that user's place.
     """
-    return impersonate(context.session, user, None)
+    try:
+        return Door(impersonate(context.session, user, role_of(context.catalog(), user)), context.door.audit)
+    except PermissionDenied:
+        return context.door.execute_as(context.catalog(), user)
 
 
 def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_Ask]:

@@ -9,7 +9,6 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from lakewarden.access.gate import allow
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import BadSyntax
 from lakewarden.operations.read import Wanted
@@ -41,7 +40,7 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
     needs: dict[TableName, Needs] = {}
     for name, places in made.tables.items():
         guarded = context.guarded(name)
-        allow(context.session, "read", guarded)
+        context.door.allow("read", guarded)
         if isinstance(guarded, Table):
             needs[name] = needs_of(made.query, places, guarded.schema)
             if SEQ in needs[name].columns:

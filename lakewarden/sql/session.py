@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
+from lakewarden.operations.audit import AuditLog
+from lakewarden.operations.door import Door
 from lakewarden.operations.read import Freshness
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
@@ -24,8 +26,9 @@ class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
 
     def __init__(self, lake: Lakehouse, session: Session) -> None:
-        self.identity = session
         self._lake = lake
+        warehouse = lake.warehouse
+        self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._duck = Duck(lake.warehouse.settings.sql)
         self._namespace: str | None = None
 
@@ -39,7 +42,7 @@ class SqlSession:
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
-        context = Context(self._lake, self._duck, self.identity, self._namespace, freshness, wait)
+        context = Context(self._lake, self._duck, self._door, self._namespace, freshness, wait)
         rights.check_batch(context, statements)
         results = []
         for statement in statements:
