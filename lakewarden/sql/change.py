@@ -15,11 +15,12 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.delta.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.rows.intake import absent_mark
+from lakewarden.rows.intake import Rows
 from lakewarden.sql import select
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SEQ
-from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.results import Affected
+from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
 from lakewarden.table import TableClient
 
@@ -87,10 +88,10 @@ def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]
 # INSERT
 
 
-def _incoming(context: Context, statement: Insert, schema: TableSchema, names: Sequence[str]) -> pa.Table:
-    """The rows of VALUES or of the query under the columns' names; where a row says DEFAULT, the default's mark stands."""
+def _incoming(context: Context, statement: Insert, schema: TableSchema, names: Sequence[str]) -> Rows:
+    """The rows of VALUES or of the query under the columns' names; what says DEFAULT is left out of its row."""
     if statement.rows is None:
-        return pa.table({schema.names[0]: pa.nulls(1), absent_mark(schema.names[0]): [True]})
+        return [{}]
     query, defaults = _without_defaults(statement.rows)
     found = select.run(context, query)
     if len(found.columns) != len(names):
@@ -98,14 +99,14 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
             f"INSERT INTO {statement.table} gives {len(found.columns)} values for {len(names)} columns: {', '.join(names)}"
         )
     columns = [_column(schema, name) for name in names]
-    arrays = [
-        _assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)
+    values = [_assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
+    made = pa.table(dict(zip(names, values, strict=True)))
+    if not defaults:
+        return made
+    left_out = {(row, names[index]) for index, rows in defaults.items() for row in rows}
+    return [
+        {name: value for name, value in each.items() if (row, name) not in left_out} for row, each in enumerate(made.to_pylist())
     ]
-    made = dict(zip(names, arrays, strict=True))
-    for index, rows in defaults.items():
-        if index < len(names):
-            made[absent_mark(names[index])] = pa.chunked_array([[row in rows for row in range(found.table.num_rows)]])
-    return pa.table(made)
 
 
 def _without_defaults(query: exp.Query) -> tuple[exp.Query, dict[int, set[int]]]:
@@ -181,7 +182,7 @@ def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> ex
     return exp.select(*named, copy=False).from_(_node(table, alias), copy=False)
 
 
-def _changed(context: Context, table: Table, found: Rows, assignments: Sequence[Assignment]) -> pa.Table:
+def _changed(context: Context, table: Table, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
     """The complete new rows of a revision, without those that are what they were."""
     schema = table.schema
     columns = {name: found.table.column(index) for index, name in enumerate(schema.names)}
@@ -190,7 +191,7 @@ def _changed(context: Context, table: Table, found: Rows, assignments: Sequence[
         index = schema.names.index(name)
         columns[name] = _assigned(_column(schema, name), columns[name], found.types[index])
         if _is_default(each.value):
-            columns[absent_mark(name)] = pa.chunked_array([pa.repeat(True, found.table.num_rows)])
+            del columns[name]  # what a row has not gets its default
     made = context.lake.table(str(table.name)).completed(pa.table(columns), user=context.owner(table))
     old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
     differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]

@@ -77,8 +77,7 @@ def _made(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Exp
 def _named_alike(node: exp.Expr, value: exp.Expr) -> exp.Expr:
     """A projection keeps the name that DuckDB would have given it."""
     if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
-        name = node.name if isinstance(node, exp.Column) else node.sql(dialect="duckdb").lower()
-        return exp.alias_(value, name, quoted=True)
+        return exp.alias_(value, node.name or _name_of(node).lower(), quoted=True)
     return value
 
 

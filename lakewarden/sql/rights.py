@@ -120,8 +120,9 @@ def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_As
             yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
         case _:
             pass
+    namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
     for query in _queries(statement):
-        yield from _reads(context, query, context.namespace, made)
+        yield from _reads(context, query, namespace, made)
 
 
 def _create(context: Context, statement: of.CreateTable, made: Made) -> Iterator[_Ask]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import pyarrow as pa
 from sqlglot import exp
@@ -77,7 +78,16 @@ def run(
     own = own or {}
     prepared = prepare(context, query, own)
     rows, types = context.duck.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own))
-    return Rows(rows, tuple(types))
+    return Rows(rows.rename_columns(_apart(rows.column_names)), tuple(types))
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """`id, id` → `id, id_1`: rows are told by their columns' names."""
+    made: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" for number in count(1))
+        made.append(name if name not in made else next(one for one in free if one not in made and one not in names))
+    return made
 
 
 def explain(context: Context, query: exp.Query) -> Rows:
