@@ -118,7 +118,9 @@ def alter_options(catalog: Catalog, name: TableName, options: TableOptions) -> C
     if table is None or table.dropping:
         raise NotFound(f"there is no table {name}")
     if options.storage_id != table.options.storage_id:
-        raise InUse(f"{name} lies on storage {table.options.storage_id!r}; make a table on {options.storage_id!r} and copy the rows")
+        raise InUse(
+            f"{name} lies on storage {table.options.storage_id!r}; make a table on {options.storage_id!r} and copy the rows"
+        )
     return replace(catalog, tables={**catalog.tables, name: replace(table, options=options)})
 
 

@@ -22,7 +22,7 @@ _WHOLE = ("HUGEINT", "UHUGEINT")
 
 def json_rows(rows: Rows) -> Iterator[dict[str, Cell]]:
     """Every row as an object."""
-    columns = [_values(column, type) for column, type in zip(rows.table.columns, rows.types, strict=True)]
+    columns = [_values(column, kind) for column, kind in zip(rows.table.columns, rows.types, strict=True)]
     for values in zip(*columns, strict=True):
         yield dict(zip(rows.columns, values, strict=True))
 
@@ -50,25 +50,29 @@ def _value(value: object) -> Cell:
             return value
         case float():
             return value if math.isfinite(value) else _odd(value)
-        case Decimal():
-            return format(value, "f")
-        case datetime():
-            moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-            return moment.isoformat(timespec="microseconds")
-        case date() | time():
-            return value.isoformat()
         case bytes():
             return base64.b64encode(value).decode()
-        case pa.MonthDayNano(months=months, days=days, nanoseconds=nanos):
-            return f"P{months}M{days}DT{nanos / 1e9:g}S"
-        case timedelta():
-            return f"PT{value.total_seconds():g}S"
+        case datetime() | date() | time() | timedelta() | pa.MonthDayNano():
+            return _time(value)
         case Mapping():
             return {str(key): _value(one) for key, one in value.items()}
         case list() | tuple():
             return [_value(one) for one in value]
         case _:
-            return str(value)
+            return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _time(value: datetime | date | time | timedelta | pa.MonthDayNano) -> str:
+    match value:
+        case datetime():
+            moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return moment.isoformat(timespec="microseconds")
+        case timedelta():
+            return f"PT{value.total_seconds():g}S"
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
 
 
 def _odd(value: float) -> str:

@@ -24,7 +24,7 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     if not bounds or len(files) < 2:
         return files
     adds = table.adds
-    paths = adds.column("path").to_pylist()
+    paths = [str(path) for path in adds.column("path").to_pylist()]
     outside: set[str] = set()
     for bound in bounds:
         low, high = (_statistic(table, f"{end}.{bound.column}") for end in ("min", "max"))

@@ -96,7 +96,7 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
     found = select.run(context, query)
     if len(found.columns) != len(names):
         raise InvalidArgument(
-            f"INSERT INTO {statement.table} gives {len(found.columns)} values for {len(names)} columns: {', '.join(names)}"
+            f"{statement.table}: {len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}"
         )
     columns = [_column(schema, name) for name in names]
     values = [_assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
@@ -200,8 +200,10 @@ def _changed(context: Context, table: Table, found: Found, assignments: Sequence
 
 def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
     """Equal, or both NULL."""
-    both = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_(both, pc.fill_null(pc.equal(one, other.cast(one.type)), fill_value=False))
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_kleene(
+        both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, pc.equal(one, other.cast(one.type)))
+    )
 
 
 def _is_default(value: exp.Expr) -> bool:

@@ -119,7 +119,9 @@ def drop_view(context: Context, statement: of.DropView) -> Done:
 
 def create_storage(context: Context, statement: of.CreateStorage) -> Done:
     if statement.credentials or statement.config or statement.region:
-        raise later("CREDENTIALS, CONFIG or REGION of a storage: credentials come from the environment, and no catalog keeps them;")
+        raise later(
+            "CREDENTIALS, CONFIG or REGION of a storage: credentials come from the environment, and no catalog keeps them;"
+        )
     if statement.id in context.catalog().storages:
         raise AlreadyExists(f"there is a storage {statement.id!r} already")
     context.lake.create_storage(

@@ -74,7 +74,7 @@ class Duck:
             for name, rows in relations.items():
                 cursor.register(name, rows)
             found = cursor.sql(sql)
-            types = [str(type) for type in found.types]
+            types = [str(kind) for kind in found.types]
             return self._collected(found.to_arrow_reader(_BATCH_ROWS)), types
 
     def explain(self, sql: str, relations: Mapping[str, pa.Table]) -> str:
@@ -228,5 +228,5 @@ def _check_function(name: str, *, in_from: bool) -> None:
         allowed = known or not any(letter.isalnum() for letter in lower)  # an operator
     if not allowed:
         raise PermissionDenied(
-            f"function {name}() is not for queries: those that only compute are, and none that reads files, settings or the engine"
+            f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
         )

@@ -1,4 +1,4 @@
-"""Functions that depend on the session or its moment, as the values that they have: DuckDB's own would be those of its process."""
+"""Functions of the session and its moment, as the values that they have: DuckDB's own would be those of its process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlglot import exp
 
-from lakewarden.catalog.types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
+from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
@@ -79,5 +79,3 @@ def _named_alike(node: exp.Expr, value: exp.Expr) -> exp.Expr:
     if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
         return exp.alias_(value, node.name or _name_of(node).lower(), quoted=True)
     return value
-
-

@@ -14,7 +14,13 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.bounds import Bound
 from lakewarden.sql.relations import SEQ
 
-_FLIPPED = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GT,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
 _WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
 
 
@@ -30,7 +36,9 @@ def needs_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema)
     """What a query needs of one table, which stands in it at `places`."""
     names = {node.name.lower() for node in query.find_all(exp.Identifier)}
     every = _takes_all(query, places)
-    columns = tuple(name for name in schema.names if every or name.lower() in names) or schema.primary_key[:1] or (schema.names[0],)
+    columns = (
+        tuple(name for name in schema.names if every or name.lower() in names) or schema.primary_key[:1] or (schema.names[0],)
+    )
     bounds = tuple(_bounds(places[0], schema)) if len(places) == 1 else ()
     return Needs((*columns, SEQ) if SEQ in names else columns, bounds)
 
@@ -46,7 +54,7 @@ def _takes_all(query: exp.Query, places: Sequence[exp.Table]) -> bool:
     return any(not column.table and column.name.lower() in aliases for column in query.find_all(exp.Column))
 
 
-def hide_seq(query: exp.Query, tables: Sequence[exp.Table]) -> None:
+def hide_seq(tables: Sequence[exp.Table]) -> None:
     """`*` over a table that comes with `_seq` leaves it out."""
     for table in tables:
         select = table.find_ancestor(exp.Select)
@@ -88,13 +96,16 @@ def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Boun
         return _fitting(schema, name, min(whole), max(whole)) if name and len(whole) == len(values) else None
     if type(part) not in _FLIPPED:
         return None
-    kind, left, right = type(part), part.this, part.expression
+    kind: type[exp.Expr] = type(part)
+    left, right = part.this, part.expression
     if _literal(left) is not None:
         kind, left, right = _FLIPPED[kind], right, left
     name, value = _column(left, alias, alone, schema), _literal(right)
     if name is None or value is None:
         return None
-    return _fitting(schema, name, value if kind in (exp.EQ, exp.GT, exp.GTE) else None, value if kind in (exp.EQ, exp.LT, exp.LTE) else None)
+    return _fitting(
+        schema, name, value if kind in (exp.EQ, exp.GT, exp.GTE) else None, value if kind in (exp.EQ, exp.LT, exp.LTE) else None
+    )
 
 
 def _column(node: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> str | None:

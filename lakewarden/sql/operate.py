@@ -33,7 +33,9 @@ def storage_job(context: Context, statement: of.StorageJob) -> Result:
 def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
     namespace = statement.namespace or context.namespace
     if namespace is None:
-        raise InvalidArgument(f"STORAGE {statement.operation.upper()} ALL: say which, as in ALL IN NAMESPACE chat, or USE one first")
+        raise InvalidArgument(
+            f"STORAGE {statement.operation.upper()} ALL: say which, as in ALL IN NAMESPACE chat, or USE one first"
+        )
     if namespace not in context.catalog().namespaces:
         raise NotFound(f"there is no namespace {namespace!r}")
     tables = [table for table in live_tables(context.catalog()) if table.name.namespace == namespace]

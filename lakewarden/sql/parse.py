@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sqlglot.errors import SqlglotError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax
 from lakewarden.sql.grammar import people, places, rows, tables, upkeep
@@ -79,7 +79,7 @@ def _any(read: Reader) -> Statement:
     if any(read.word(word) for word in _QUERIES) or read.symbol(TokenType.L_PAREN):
         read._retreat(read._index - 1)
         return rows.query(read)
-    read.fail("expected a statement, as SELECT, INSERT, CREATE or SHOW")
+    raise read.failure("expected a statement, as SELECT, INSERT, CREATE or SHOW")
 
 
 def _create(read: Reader) -> Statement:
@@ -150,7 +150,7 @@ def _elsewhere(read: Reader, what: str, forbidden: bool) -> Statement:
 
 
 def _table_prefix(read: Reader) -> str | None:
-    return next((type for type in tables.TYPES if read.word(type, "TABLE")), None)
+    return next((kind for kind in tables.TYPES if read.word(kind, "TABLE")), None)
 
 
 def _set(read: Reader) -> Statement:
@@ -164,12 +164,12 @@ def _execute(read: Reader) -> Statement:
     """EXECUTE AS USER 'u' (one statement)."""
     read.expect("AS", "USER")
     if read.over or not (user := read.name_or_text("a user").strip()):
-        read.fail("expected the name of the user")
+        raise read.failure("expected the name of the user")
     start = read._index
     read.open()
     inner = read.bracketed()
     if len(list(_split(inner))) != 1:
-        read.raise_error("EXECUTE AS USER takes exactly one statement in brackets", read._tokens[start])
+        raise read.misread("EXECUTE AS USER takes exactly one statement in brackets", read._tokens[start])
     return ExecuteAs(user, _statement(next(_split(inner)), read.sql))
 
 

@@ -6,13 +6,13 @@ Queries, expressions and DML are sqlglot's to parse; whatever it would pass on u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements import Pairs, Ref
@@ -42,11 +42,17 @@ class Reader(DuckDBParser):
         return self
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        if message.startswith("Required "):  # sqlglot's words for an operator without its operand
-            message = "something is missing here"
+        raise self.misread("something is missing here" if message.startswith("Required ") else message, token)
+
+    def misread(self, message: str, token: Token | None = None) -> Misread:
+        """The error that points at a token, else at the next one."""
         found = token or self._curr or self._prev
         past = not token and not self._curr
-        raise Misread(message, (found.end + 1 if past else found.start) if found else 0)
+        return Misread(message, (found.end + 1 if past else found.start) if found else 0)
+
+    def failure(self, message: str) -> Misread:
+        """`misread` at the next token, which it names."""
+        return self.misread(f"{message}, found {'the end of the statement' if self.over else repr(self._curr.text)}")
 
     def _parse_as_command(self, start: Token) -> NoReturn:
         self.raise_error(f"{start.text.upper()} is not understood here", start)
@@ -80,29 +86,25 @@ class Reader(DuckDBParser):
 
     def expect(self, *words: str) -> None:
         if not self.word(*words):
-            self.fail(f"expected {' '.join(words)}")
+            raise self.failure(f"expected {' '.join(words)}")
 
     def one_of(self, *words: str) -> str:
         """Which of these keywords comes next."""
         for word in words:
             if self.word(*word.split()):
                 return word
-        self.fail(f"expected {', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else f"expected {words[0]}")
-
-    def fail(self, message: str) -> NoReturn:
-        found = "the end of the statement" if self.over else repr(self._curr.text)
-        self.raise_error(f"{message}, found {found}")
+        raise self.failure(f"expected {', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else f"expected {words[0]}")
 
     def symbol(self, type: TokenType) -> bool:
         return bool(self._match(type))
 
     def open(self) -> None:
         if not self._match(TokenType.L_PAREN):
-            self.fail("expected (")
+            raise self.failure("expected (")
 
     def close(self) -> None:
         if not self._match(TokenType.R_PAREN):
-            self.fail("expected )")
+            raise self.failure("expected )")
 
     def listed(self, read: Callable[[], T]) -> list[T]:
         """`(a, b, …)` with at least one."""
@@ -128,7 +130,7 @@ class Reader(DuckDBParser):
             self._advance()
             if depth == 0:
                 return self._tokens[start : self._index - 1]
-        self.fail("expected )")
+        raise self.failure("expected )")
 
     # Names and values
 
@@ -138,7 +140,7 @@ class Reader(DuckDBParser):
         if token and (token.token_type is TokenType.IDENTIFIER or _is_word(token)):
             self._advance()
             return token.text
-        self.fail(f"expected the name of {what}")
+        raise self.failure(f"expected the name of {what}")
 
     def ref(self, what: str = "a table") -> Ref:
         """`name` or `namespace.name`.
@@ -159,7 +161,7 @@ class Reader(DuckDBParser):
         if self.at_text:
             self._advance()
             return self._prev.text
-        self.fail(f"expected {what} in single quotes")
+        raise self.failure(f"expected {what} in single quotes")
 
     @property
     def at_text(self) -> bool:
@@ -172,13 +174,13 @@ class Reader(DuckDBParser):
         if self._curr and self._curr.token_type is TokenType.NUMBER and self._curr.text.isdigit():
             self._advance()
             return int(self._prev.text)
-        self.fail(f"expected {what} as a whole number")
+        raise self.failure(f"expected {what} as a whole number")
 
     def number(self, what: str) -> float:
         if self._curr and self._curr.token_type is TokenType.NUMBER:
             self._advance()
             return float(self._prev.text)
-        self.fail(f"expected {what} as a number")
+        raise self.failure(f"expected {what} as a number")
 
     def pairs(self) -> Pairs:
         """`(key = value, …)`; a value is a string, or whatever stands up to the next comma."""
@@ -187,7 +189,7 @@ class Reader(DuckDBParser):
     def _pair(self) -> tuple[str, str]:
         key = self.name_or_text("an option")
         if not self._match(TokenType.EQ):
-            self.fail(f"expected = after {key}")
+            raise self.failure(f"expected = after {key}")
         if self.at_text:
             return key, self.text("a value")
         return key, self._until_comma(key)
@@ -197,15 +199,19 @@ class Reader(DuckDBParser):
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
             self._advance()
         if not start or self._prev.end < start.start:
-            self.fail(f"expected a value of {key}")
+            raise self.failure(f"expected a value of {key}")
         return self.sql[start.start : self._prev.end + 1]
+
+    def since(self, start: int) -> str:
+        """The text from an offset up to what was read last."""
+        return self.sql[start : self._prev.end + 1]
 
     def source(self, read: Callable[[], object], what: str) -> str:
         """The text of what `read` reads."""
         start = self._curr
         found = read()
         if not start or found is None or self._prev.end < start.start:
-            self.fail(f"expected {what}")
+            raise self.failure(f"expected {what}")
         return self.sql[start.start : self._prev.end + 1]
 
     # sqlglot's part
@@ -221,16 +227,16 @@ class Reader(DuckDBParser):
         if isinstance(found, exp.Values):
             found = exp.select("*").from_(found)
         if not isinstance(found, exp.Query) or (isinstance(found, exp.Subquery) and not isinstance(found.this, exp.Query)):
-            self.raise_error("this is no query", start)
+            raise self.misread("this is no query", start)
         inner = next(found.find_all(exp.DML, exp.DDL, exp.Command, exp.Into), None)
         if inner is not None and not isinstance(inner, exp.Query):
-            self.raise_error("a query only reads: nothing in it may write or create", start)
+            raise self.misread("a query only reads: nothing in it may write or create", start)
         return found
 
     def condition(self) -> exp.Expr:
         found = self._parse_disjunction()
         if found is None:
-            self.fail("expected a condition")
+            raise self.failure("expected a condition")
         return found
 
 
@@ -238,7 +244,8 @@ class Lakewarden(DuckDB):
     """DuckDB's dialect, in which no keyword swallows the rest of its statement unread."""
 
     class Tokenizer(DuckDB.Tokenizer):
-        COMMANDS: set[TokenType] = set()  # noqa: RUF012  # sqlglot's own shape
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
 
     Parser = Reader
 

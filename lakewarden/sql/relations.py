@@ -103,7 +103,9 @@ def checked(node: exp.Table) -> Ref:
             check_namespace(node.db)
         check_table(node.name)
     except InvalidArgument as error:
-        raise PermissionDenied(f"relation {node.db + '.' if node.db else ''}{node.name} is no table of yours: {error.message}") from error
+        raise PermissionDenied(
+            f"relation {node.db + '.' if node.db else ''}{node.name} is no table of yours: {error.message}"
+        ) from error
     return Ref(node.name, node.db or None)
 
 
@@ -121,7 +123,11 @@ def _strip_namespace(node: exp.Table, ref: Ref) -> None:
     if ref.namespace is None or select is None:
         return
     for column in select.find_all(exp.Column):
-        if column.table.lower() == ref.name.lower() and column.args.get("db") and column.text("db").lower() == ref.namespace.lower():
+        if (
+            column.table.lower() == ref.name.lower()
+            and column.args.get("db")
+            and column.text("db").lower() == ref.namespace.lower()
+        ):
             column.set("db", None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,10 +47,12 @@ class Started:
     several: bool = False
 
 
+Columns = Mapping[str, pa.DataType]
+
 Result = Rows | Affected | Done | Started
 
 
-def listing(columns: dict[str, pa.DataType], rows: list[dict[str, object]]) -> Rows:
+def listing(columns: Columns, rows: list[dict[str, object]]) -> Rows:
     """Rows that no query made."""
     table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
     return Rows(table, tuple("" for _ in columns))

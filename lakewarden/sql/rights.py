@@ -72,7 +72,9 @@ def check(context: Context, statement: of.Statement, made: Made) -> None:
     """Raises: as `check_batch`."""
     if isinstance(statement, of.Forbidden):
         with context.door.watched(statement.what):
-            raise PermissionDenied(f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else")
+            raise PermissionDenied(
+                f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else"
+            )
     if isinstance(statement, of.Declined):
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")

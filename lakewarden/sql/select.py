@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -45,7 +46,7 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
         if isinstance(guarded, Table):
             needs[name] = needs_of(made.query, places, guarded.schema)
             if SEQ in needs[name].columns:
-                hide_seq(made.query, places)
+                hide_seq(places)
         else:
             needs[name] = Needs(())
     return Prepared(text_of(with_values(context, made.query)), needs)
@@ -118,8 +119,7 @@ def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
         column = schema.column(name)
         if column is not None and column.type.name in ("JSON", "FILE"):
             kind = pa.json_(pa.string())
-            chunks = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
-            rows = rows.set_column(index, name, pa.chunked_array(chunks, kind))
+            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
+            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
+            rows = rows.set_column(index, name, whole)
     return rows
-
-

@@ -23,7 +23,10 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import probe
 from lakewarden.warehouse import live_tables
 
-_TEXT, _WHOLE, _FLAG, _MOMENT = pa.string(), pa.int64(), pa.bool_(), pa.timestamp("us", tz="UTC")
+_TEXT: pa.DataType = pa.string()
+_WHOLE: pa.DataType = pa.int64()
+_FLAG: pa.DataType = pa.bool_()
+_MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
 
 
 def show(context: Context, statement: of.Show) -> Rows:

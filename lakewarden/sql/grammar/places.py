@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.tables import if_exists, if_not_exists
@@ -68,35 +68,35 @@ def use(read: Reader) -> Statement:
 
 
 def create_storage(read: Reader) -> Statement:
-    id = read.name_or_text("a storage")
+    storage_id = read.name_or_text("a storage")
     read.expect("TYPE")
-    type = read.name_or_text("a storage type").lower()
+    kind = read.name_or_text("a storage type").lower()
     fields: dict[str, str] = {}
     while not read.over:
         key = read.one_of(*_CREATE_FIELDS)
         name = _CREATE_FIELDS[key]
         if name in fields:
-            raise InvalidArgument(f"CREATE STORAGE {id}: {key} is given twice, or beside another that means the same")
-        fields[name] = _base(type, key, read.text(f"the {key}"))
-    return CreateStorage(id, type, fields.pop("base", ""), **fields)
+            raise InvalidArgument(f"CREATE STORAGE {storage_id}: {key} is given twice, or beside another that means the same")
+        fields[name] = _base(kind, key, read.text(f"the {key}"))
+    return CreateStorage(storage_id, kind, fields.pop("base", ""), **fields)
 
 
-def _base(type: str, key: str, value: str) -> str:
-    bare_bucket = key == "BUCKET" and "://" not in value and type in _BUCKET_SCHEMES
-    return f"{_BUCKET_SCHEMES[type]}://{value}" if bare_bucket else value
+def _base(kind: str, key: str, value: str) -> str:
+    bare_bucket = key == "BUCKET" and "://" not in value and kind in _BUCKET_SCHEMES
+    return f"{_BUCKET_SCHEMES[kind]}://{value}" if bare_bucket else value
 
 
 def alter_storage(read: Reader) -> Statement:
-    id = read.name_or_text("a storage")
+    storage_id = read.name_or_text("a storage")
     fields: dict[str, str] = {}
     read.expect("SET")
     while True:
         name = _ALTER_FIELDS[read.one_of(*_ALTER_FIELDS)]
         if name in fields:
-            raise InvalidArgument(f"ALTER STORAGE {id} sets its {name} twice")
+            raise InvalidArgument(f"ALTER STORAGE {storage_id} sets its {name} twice")
         fields[name] = read.text(f"the {name}")
         if not read.word("SET"):
-            return AlterStorage(id, **fields)
+            return AlterStorage(storage_id, **fields)
 
 
 def drop_storage(read: Reader) -> Statement:
@@ -108,8 +108,8 @@ def storage(read: Reader) -> Statement:
     """What follows STORAGE."""
     match read.one_of("CHECK", "FLUSH", "COMPACT"):
         case "CHECK":
-            id = read.name_or_text("a storage")
-            return CheckStorage(id, read.word("EXTENDED"))
+            storage_id = read.name_or_text("a storage")
+            return CheckStorage(storage_id, read.word("EXTENDED"))
         case "FLUSH":
             return _job(read, "flush")
         case _:

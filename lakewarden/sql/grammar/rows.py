@@ -23,7 +23,7 @@ def insert(read: Reader) -> Statement:
     if found.args.get("by_name"):
         raise Unsupported("INSERT BY NAME is not there; name the columns behind the table")
     if source is None and not found.args.get("default"):
-        read.fail("expected VALUES or a query")
+        raise read.failure("expected VALUES or a query")
     return Insert(
         _ref(read, target), columns, None if source is None else _rows(read, source), _conflict(read, found), _alias(target)
     )
@@ -40,7 +40,7 @@ def _rows(read: Reader, source: exp.Expr) -> exp.Query:
     if isinstance(source, exp.Values):
         return exp.select("*").from_(source)
     if not isinstance(source, exp.Query):
-        read.raise_error("expected VALUES or a query")
+        raise read.misread("expected VALUES or a query")
     return source
 
 
@@ -55,7 +55,7 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
     if action == "DO NOTHING":
         return OnConflict(columns, None)
     if action != "DO UPDATE" or not conflict.expressions:
-        read.raise_error("expected DO NOTHING, or DO UPDATE SET with at least one assignment")
+        raise read.misread("expected DO NOTHING, or DO UPDATE SET with at least one assignment")
     return OnConflict(columns, _assignments(read, conflict.expressions), where and where.this)
 
 
@@ -64,30 +64,30 @@ def update(read: Reader) -> Statement:
     found = read._parse_update()
     _only(read, found, _UPDATE_PARTS, "UPDATE")
     if not found.expressions:
-        read.fail("expected SET with at least one assignment")
+        raise read.failure("expected SET with at least one assignment")
     table = _ref(read, found.this)
-    return Update(table, _assignments(read, found.expressions), _where(found, f"UPDATE {table}"), _alias(found.this))
+    return Update(table, _assignments(read, found.expressions), _where(found, "UPDATE", table), _alias(found.this))
 
 
 def delete(read: Reader) -> Statement:
     """What follows DELETE."""
     if not read.word("FROM"):
-        read.fail("expected FROM")
+        raise read.failure("expected FROM")
     read._retreat(read._index - 1)
     found = read._parse_delete()
     _only(read, found, _DELETE_PARTS, "DELETE")
     table = _ref(read, found.this)
-    return Delete(table, _where(found, f"DELETE FROM {table}"), _alias(found.this))
+    return Delete(table, _where(found, "DELETE", table), _alias(found.this))
 
 
 def query(read: Reader) -> Statement:
     return Query(read.query())
 
 
-def _where(found: exp.Expr, what: str) -> exp.Expr:
+def _where(found: exp.Expr, what: str, table: Ref) -> exp.Expr:
     where = found.args.get("where")
     if where is None:
-        raise InvalidArgument(f"{what} needs a WHERE; WHERE true means every row")
+        raise InvalidArgument(f"{table}: {what} needs a WHERE; WHERE true means every row")
     condition: exp.Expr = where.this
     return condition
 
@@ -96,7 +96,7 @@ def _assignments(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
     made = []
     for each in found:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
-            read.raise_error("expected an assignment: column = value")
+            raise read.misread("expected an assignment: column = value")
         made.append(Assignment(each.this.name, each.expression))
     names = [one.column.lower() for one in made]
     if len(set(names)) < len(names):
@@ -106,7 +106,7 @@ def _assignments(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
 
 def _ref(read: Reader, found: exp.Expr | None) -> Ref:
     if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
-        read.raise_error("expected the name of a table")
+        raise read.misread("expected the name of a table")
     _only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
     if found.catalog:
         raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
@@ -122,4 +122,4 @@ def _only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> No
     if "returning" in extra:
         raise Unsupported(f"{what} … RETURNING is not there")
     if extra:
-        read.raise_error(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")
+        raise read.misread(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")

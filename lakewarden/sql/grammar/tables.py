@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
 
-from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument
@@ -74,7 +72,7 @@ def _element(read: Reader, made: _Declared) -> None:
     elif any(read.word(word) for word in _IGNORED):
         _skip(read)
     elif constraint is not None:
-        read.fail("expected PRIMARY KEY")
+        raise read.failure("expected PRIMARY KEY")
     else:
         column, in_key = column_of(read)
         made.columns.append(column)
@@ -85,8 +83,8 @@ def _element(read: Reader, made: _Declared) -> None:
 def column_of(read: Reader) -> tuple[Column, bool]:
     """`name type …`, and whether PRIMARY KEY stood there."""
     name = read.name("a column")
-    type = type_of(read)
-    default = _GENERATED if type.upper() in _SERIALS else None
+    kind = type_of(read)
+    default = _GENERATED if kind.upper() in _SERIALS else None
     nullable, in_key = True, False
     while True:
         if read.word("PRIMARY", "KEY"):
@@ -100,7 +98,7 @@ def column_of(read: Reader) -> tuple[Column, bool]:
         elif _generated(read):
             default = _GENERATED
         elif not read.word("UNIQUE"):
-            return Column(name, _SERIALS.get(type.upper(), type), nullable, default), in_key
+            return Column(name, _SERIALS.get(kind.upper(), kind), nullable, default), in_key
 
 
 def _generated(read: Reader) -> bool:
@@ -226,9 +224,9 @@ def create_view(read: Reader, *, or_replace: bool) -> Statement:
     missing = if_not_exists(read)
     view = read.ref("a view")
     read.expect("AS")
-    found: list[exp.Query] = []
-    text = read.source(lambda: found.append(read.query()) or True, "a query")  # type: ignore[func-returns-value]
-    return CreateView(view, text, cast("exp.Query", found[0]), or_replace, missing)
+    start = read.here
+    query = read.query()
+    return CreateView(view, read.since(start), query, or_replace, missing)
 
 
 def drop_view(read: Reader) -> Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
@@ -72,7 +72,10 @@ def _job_id(read: Reader) -> str:
     """Quoted, or bare: letters, digits and dashes up to the end."""
     if read.at_text:
         return read.text("an id")
-    return read.rest() or read.fail("expected an id")
+    found = read.rest()
+    if not found:
+        raise read.failure("expected an id")
+    return found
 
 
 def export(read: Reader) -> Statement:
@@ -139,4 +142,4 @@ def _options(read: Reader) -> tuple[tuple[str, str], ...]:
 
 def nothing_more(read: Reader) -> None:
     if not read.over and not read.symbol(TokenType.SEMICOLON):
-        read.fail("expected the end of the statement")
+        raise read.failure("expected the end of the statement")
