@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from lakewarden import errors as family
+from lakewarden.access import rights
+from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
@@ -23,10 +25,55 @@ _BOUNDS = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
     return {
+        _REFERENCE / "access.md": _page("Who may do what", "lakewarden/access/rights.py", access()),
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
+
+
+def access() -> Iterator[str]:
+    yield "One gate (`lakewarden/access/gate.py`) decides by these tables for every door. Whatever the role, the rows of a USER"
+    yield "or STREAM table that a session sees are those of its own user; another's place is taken by `EXECUTE AS USER` only."
+    yield from ("", "## Rows", "")
+    yield from _table("table", "act", *ROLES)
+    for act in get_args(rights.RowAct):
+        yield _row("USER, STREAM: own scope", act, *_cells(rights.OWN_ROWS[act]))
+    for level in rights.ACCESS_LEVELS:
+        for act in get_args(rights.RowAct):
+            yield _row(f"SHARED, ACCESS_LEVEL {level}", act, *_cells(rights.SHARED_ROWS[level][act]))
+    for act in get_args(rights.RowAct):
+        yield _row("SYSTEM", act, *_cells(rights.SYSTEM_ROWS[act]))
+    yield from ("", "## Tables: USER, SHARED and STREAM", "", "Nobody does any of these to SYSTEM tables.", "")
+    yield from _table("act", *ROLES)
+    for define, roles in (*rights.DEFINE.items(), *rights.MAINTAIN.items()):
+        yield _row(define, *_cells(roles))
+    yield from ("", "## The rest", "")
+    yield from _table("act", *ROLES)
+    for other, roles in rights.WAREHOUSE.items():
+        yield _row(other, *_cells(roles))
+    yield from (
+        "",
+        "## EXECUTE AS USER",
+        "",
+        "Everybody but `anonymous` may take their own place. SHARED tables are refused inside.",
+        "",
+    )
+    yield from _table("role", *(f"as {role}" for role in ROLES[1:]))
+    for role, targets in rights.IMPERSONATE.items():
+        yield _row(role, *("yes" if target in targets else "no" for target in ROLES[1:]))
+    yield from ("", "## Options", "")
+    yield from _table("option", *rights.KINDS)
+    for option, taking in rights.OPTIONS.items():
+        yield _row(f"`{option}`", *(taking[kind] for kind in rights.KINDS))
+    yield from ("", "## Capabilities", "")
+    yield from _table("capability", *rights.KINDS)
+    for capability, kinds in rights.CAPABILITIES.items():
+        yield _row(capability, *("yes" if kind in kinds else "no" for kind in rights.KINDS))
+
+
+def _cells(roles: rights.Roles) -> Iterator[str]:
+    return ("yes" if role in roles else "no" for role in ROLES)
 
 
 def configuration() -> Iterator[str]:

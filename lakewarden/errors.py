@@ -27,6 +27,12 @@ class Transient(LakewardenError):
     """Trying the same again may succeed."""
 
 
+class BadSyntax(Terminal):
+    """The text is no statement of ours; the message shows the place."""
+
+    code = "SYNTAX_ERROR"
+
+
 class InvalidArgument(Terminal):
     """A bad option, value, template, name or default."""
 
@@ -97,3 +103,11 @@ class Internal(Terminal):
     """A fault of ours."""
 
     code = "INTERNAL"
+
+
+class ScopesFailed(LakewardenError):
+    """Some scopes of an operation failed; the others are done."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]  # the code is that of the first fault, known only there

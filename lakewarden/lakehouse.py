@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
-from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
+from lakewarden.catalog.model import Catalog, Column, Namespace, Storage, Table, TableType, View
+from lakewarden.catalog.options import alter_options
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
@@ -19,6 +21,7 @@ from lakewarden.operations.declare import make_table
 from lakewarden.operations.health import StorageHealth, health
 from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.read import Freshness
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import named_tables, targets_of
 from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage
@@ -33,6 +36,10 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
 from lakewarden.warehouse import Warehouse, find_table, live_tables
+
+if TYPE_CHECKING:
+    from lakewarden.sql.results import Result
+    from lakewarden.sql.session import SqlSession
 
 
 class Lakehouse:
@@ -92,15 +99,17 @@ class Lakehouse:
         self.warehouse.catalog.change(lambda catalog: changes.add_namespace(catalog, name, now))
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
-        """Drops the namespace; with `cascade` its tables first.
+        """Drops the namespace; with `cascade` its tables and views first.
 
         Raises:
-            InUse: it has tables, and `cascade` is not given.
+            InUse: it has tables or views, and `cascade` is not given.
         """
         if cascade:
             inside = [table.name for table in self.warehouse.catalog.read().tables.values() if table.name.namespace == name]
             for table in inside:
                 self.drop_table(str(table))
+            for view in [view for view in self.warehouse.catalog.read().views if view.namespace == name]:
+                self.drop_view(str(view))
         self.warehouse.catalog.change(lambda catalog: changes.drop_namespace(catalog, name))
 
     def namespaces(self) -> list[Namespace]:
@@ -215,6 +224,38 @@ class Lakehouse:
             NotFound: no such table.
         """
         self._operator.drop(TableName.parse(name))
+
+    def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
+        """Keeps a query under a name. Whoever reads it does so with their own rights, and sees their own rows.
+
+        Raises:
+            BadSyntax, InvalidArgument, AlreadyExists, NotFound: nothing was created.
+        """
+        from lakewarden.sql.parse import parse_query  # a third of a second that other commands need not spend
+
+        parse_query(text)
+        view = View(TableName.parse(name), text, self.warehouse.clock())
+        self.warehouse.catalog.change(lambda catalog: changes.add_view(catalog, view, replacing=or_replace))
+
+    def drop_view(self, name: str) -> None:
+        """Raises:
+        NotFound: no such view.
+        """
+        self.warehouse.catalog.change(lambda catalog: changes.drop_view(catalog, TableName.parse(name)))
+
+    def alter_table_options(self, name: str, options: Mapping[str, str]) -> Table:
+        """Changes what is given; `NULL` or `DEFAULT` as FLUSH_POLICY clears it.
+
+        Raises:
+            InvalidArgument, NotFound, InUse, Unsupported: nothing was changed.
+        """
+        full = TableName.parse(name)
+
+        def change(catalog: Catalog) -> Catalog:
+            table = find_table(catalog, full)
+            return changes.alter_options(catalog, full, alter_options(table.type, table.options, options))
+
+        return self.warehouse.catalog.change(change).tables[full]
 
     def tables(self, namespace: str | None = None) -> list[Table]:
         found = live_tables(self.warehouse.catalog.read())
@@ -342,6 +383,42 @@ class Lakehouse:
         target = self.warehouse.target(catalog, scope)
         return add_tag(self.warehouse.state, find_table(catalog, scope.table).id, target, name, version)
 
+    # SQL
+
+    def sql(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        freshness: Freshness = "strong",
+        wait: bool = True,
+        each: Callable[[Result], None] | None = None,
+    ) -> list[Result]:
+        """Runs the statements of a text, one after the other. Syntax and rights of all of it are checked before any runs.
+
+        Args:
+            user: whose rows it sees and writes in USER tables.
+            role: what it may do: anonymous, user, service, dba or system.
+            wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
+            each: is given every result as soon as it is there.
+
+        Raises:
+            BadSyntax, PermissionDenied, Unsupported: nothing was done, if it can be told from the text.
+            LakewardenError: a statement failed; those before it are done.
+        """
+        return self.session(user=user, role=role).sql(text, freshness=freshness, wait=wait, each=each)
+
+    def session(self, *, user: str, role: str = "user") -> SqlSession:
+        """The same doors for one user in one role, through the gate.
+
+        Raises:
+            InvalidArgument: an impossible user, or no such role.
+        """
+        from lakewarden.sql.session import open_session  # sqlglot: a third of a second that other commands need not spend
+
+        return open_session(self, user, role)
+
     # Jobs
 
     def enqueue(self, operation: Queueable, *tables: str, user: str | None = None) -> Job:
@@ -357,9 +434,9 @@ class Lakehouse:
         """The last jobs, newest first."""
         return self._operator.jobs.newest(limit)
 
-    def run_jobs(self) -> list[Job]:
-        """Runs what is queued, oldest first; one that fails does not keep back the others."""
-        return self._operator.run_queued()
+    def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
+        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others."""
+        return self._operator.run_queued(only)
 
     def kill_job(self, job_id: str) -> Job:
         """Cancels a job that has not begun."""

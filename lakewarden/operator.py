@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from lakewarden.engine import Engine
@@ -89,9 +89,10 @@ class Operator:
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
 
-    def run_queued(self) -> list[Job]:
-        """Runs what is queued, oldest first; one that fails does not keep back the others."""
-        return [self._run_queued(job) for job in reversed(self.jobs.newest()) if job.status == "queued"]
+    def run_queued(self, only: Collection[str] | None = None) -> list[Job]:
+        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others."""
+        queued = [job for job in reversed(self.jobs.newest()) if job.status == "queued"]
+        return [self._run_queued(job) for job in queued if only is None or job.job_id in only]
 
     def _run_queued(self, queued: Job) -> Job:
         job = self.jobs.claim(queued)

@@ -75,6 +75,13 @@ class LockSettings(Section):
     acquire_seconds: float = Field(480.0, ge=0, description="Seconds that are waited for a lock before it is a CONFLICT.")
 
 
+class SqlSettings(Section):
+    timeout_seconds: float = Field(300, gt=0, description="Seconds that one query may take.")
+    memory_bytes: int = Field(1 << 30, ge=1 << 26, description="Bytes that DuckDB may use for all queries of a process.")
+    threads: int = Field(2, ge=1, description="Threads that DuckDB uses for all queries of a process.")
+    result_bytes: int = Field(1 << 30, ge=1 << 10, description="Bytes that the rows of one result may have.")
+
+
 class SparkSettings(Section):
     master: str = Field(
         "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
@@ -100,6 +107,7 @@ class Settings(BaseSettings):
     compaction: CompactionSettings = CompactionSettings()
     maintenance: MaintenanceSettings = MaintenanceSettings()
     locks: LockSettings = LockSettings()
+    sql: SqlSettings = SqlSettings()
     spark: SparkSettings = SparkSettings()
 
     @classmethod

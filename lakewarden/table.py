@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.view import read_view
 from lakewarden.log.writer import LogWriter
-from lakewarden.operations.read import Freshness, read_cold, read_strong
+from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_strong
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows, to_arrow
@@ -28,8 +29,8 @@ from lakewarden.warehouse import Warehouse
 
 WriteMode = Literal["upsert", "insert"]
 
-_INSERT_ATTEMPTS = 20
-"""Rounds of read and append that an insert takes part in before it says CONFLICT; each lost one is somebody's success."""
+_ATTEMPTS = 20
+"""Rounds of read and append that a call takes part in before it says CONFLICT; each lost one is somebody's success."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,49 @@ class TableClient:
         Args:
             freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush.
         """
+        return self.scan(Wanted(tuple(self.table.schema.names)), user=user, freshness=freshness)
+
+    def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+        """A part of the scope's rows, in no particular order; without columns named, all of them and `_seq`."""
         if freshness not in ("strong", "eventual"):
             raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
         target = self._target(user)
         if freshness == "eventual":
-            rows = read_cold(target)
+            rows = read_cold(target, wanted)
         else:
-            rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers)
-        return rows.select(self.table.schema.names)
+            rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
+        return rows if wanted.columns is None else rows.select(wanted.columns)
+
+    def revise(
+        self, decide: Callable[[pa.Table], pa.Table], *, user: str | None, wanted: Wanted = EVERYTHING, delete: bool = False
+    ) -> int:
+        """Reads the scope, lets `decide` make rows of it, and appends them right behind what was read.
+
+        Args:
+            decide: gets what is wanted of the live rows, and returns those to write, or with `delete` the keys of those to
+                remove. Called again when others wrote meanwhile.
+
+        Returns:
+            How many rows were written.
+
+        Raises:
+            ConstraintViolation, InvalidArgument: as `write`; nothing was written.
+            Conflict: others kept writing in between.
+        """
+
+        def batch() -> LogBatch:
+            given, users = self._with_users(decide(self.scan(wanted, user=user)), user, None)
+            if delete:
+                return log_batch(self.table.schema, keys(self.table.schema, given, users), users, DELETE)
+            defaults = Defaults(self.warehouse.clock, self.warehouse.new_id, user)
+            return log_batch(self.table.schema, validated(self.table.schema, given, defaults, users), users, UPSERT)
+
+        return self._behind(batch).rows
+
+    def completed(self, rows: Rows, *, user: str | None) -> pa.Table:
+        """The rows as a write would store them: checked, with their defaults."""
+        given, users = self._with_users(rows, user, None)
+        return validated(self.table.schema, given, Defaults(self.warehouse.clock, self.warehouse.new_id, user), users)
 
     def history(
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
@@ -113,23 +149,33 @@ class TableClient:
         return self.writer.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
 
     def _insert(self, batch: LogBatch) -> Receipt:
-        """Reads, checks and appends, right behind what was read; starts again when others appended in between."""
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
-        for _ in range(_INSERT_ATTEMPTS):
-            view = read_view(self.warehouse.state, self.table.log_id, self.warehouse.headers)
+
+        def unless_taken() -> LogBatch:
             self._check_absent(batch)
+            return batch
+
+        return self._behind(unless_taken)
+
+    def _behind(self, decide: Callable[[], LogBatch]) -> Receipt:
+        """Reads, decides and appends, right behind what was read; starts again when others appended in between."""
+        for _ in range(_ATTEMPTS):
+            view = read_view(self.warehouse.state, self.table.log_id, self.warehouse.headers)
+            batch = decide()
+            if not batch.rows.num_rows:
+                return Receipt(0, NOTHING)
             try:
                 return self.writer.append(batch, after=position_of(view.end))
             except Conflict:
                 continue
-        raise Conflict(f"{self.table.name} was written to {_INSERT_ATTEMPTS} times in between; try again")
+        raise Conflict(f"{self.table.name} was written to {_ATTEMPTS} times in between; try again")
 
     def _check_absent(self, batch: LogBatch) -> None:
         key = self.table.schema.primary_key
         for user in batch.rows[USER].unique():
             mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
-            live = self.read(user=user.as_py() or None)
+            live = self.scan(Wanted(key), user=user.as_py() or None)
             taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
             if taken.num_rows:
                 first = {name: taken[name][0].as_py() for name in key}

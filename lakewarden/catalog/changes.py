@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.catalog.model import Catalog, Namespace, Storage, Table
+from lakewarden.access.rights import can
+from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, TableOptions, View
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
@@ -39,6 +40,16 @@ def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
     return replace(catalog, namespaces={**catalog.namespaces, name: Namespace(name, created_at)})
 
 
+def describe_namespace(catalog: Catalog, name: str, description: str) -> Catalog:
+    """Raises:
+    NotFound: no such namespace.
+    """
+    if name not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {name!r}")
+    described = replace(catalog.namespaces[name], description=description)
+    return replace(catalog, namespaces={**catalog.namespaces, name: described})
+
+
 def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalog:
     """With `cascade` its tables leave the catalog too; their data and logs are the caller's to remove.
 
@@ -48,12 +59,13 @@ def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalo
     """
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}")
-    inside = [table for table in catalog.tables if table.namespace == name]
+    inside = [relation for relation in (*catalog.tables, *catalog.views) if relation.namespace == name]
     if inside and not cascade:
-        raise InUse(f"namespace {name!r} still has {len(inside)} tables, as {inside[0]}; drop them first, or CASCADE")
+        raise InUse(f"namespace {name!r} still has {len(inside)} tables and views, as {inside[0]}; drop them first, or CASCADE")
     namespaces = {other: namespace for other, namespace in catalog.namespaces.items() if other != name}
     tables = {other: table for other, table in catalog.tables.items() if other.namespace != name}
-    return replace(catalog, namespaces=namespaces, tables=tables)
+    views = {other: view for other, view in catalog.views.items() if other.namespace != name}
+    return replace(catalog, namespaces=namespaces, tables=tables, views=views)
 
 
 def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
@@ -69,9 +81,48 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     if table.options.storage_id not in catalog.storages:
         there = ", ".join(catalog.storages)
         raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
-    _check_free("table", str(name), {str(other): str(other) for other in catalog.tables})
+    _check_relation_free(catalog, "table", name)
     _check_place(catalog, table, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
+
+
+def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalog:
+    """With `replacing`, in place of the view of that name.
+
+    Raises:
+        NotFound: no such namespace.
+        InvalidArgument, AlreadyExists: the name is none, or taken by a table or another view.
+    """
+    check_table(view.name.name)
+    if view.name.namespace not in catalog.namespaces:
+        raise NotFound(f"there is no namespace {view.name.namespace!r}; create it first: CREATE NAMESPACE {view.name.namespace}")
+    if not (replacing and view.name in catalog.views):
+        _check_relation_free(catalog, "view", view.name)
+    return replace(catalog, views={**catalog.views, view.name: view})
+
+
+def drop_view(catalog: Catalog, name: TableName) -> Catalog:
+    """Raises:
+    NotFound: no such view.
+    """
+    if name not in catalog.views:
+        raise NotFound(f"there is no view {name}")
+    return replace(catalog, views={other: view for other, view in catalog.views.items() if other != name})
+
+
+def alter_options(catalog: Catalog, name: TableName, options: TableOptions) -> Catalog:
+    """Raises:
+    NotFound: no such table or storage.
+    InUse: another storage; data would have to move.
+    """
+    table = catalog.tables.get(name)
+    if table is None or table.dropping:
+        raise NotFound(f"there is no table {name}")
+    if options.storage_id != table.options.storage_id:
+        raise InUse(
+            f"{name} lies on storage {table.options.storage_id!r}; make a table on {options.storage_id!r} and copy the rows"
+        )
+    return replace(catalog, tables={**catalog.tables, name: replace(table, options=options)})
 
 
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
@@ -141,7 +192,11 @@ def alter_storage(
         connection=before.connection if connection is None else connection(before),
     )
     moved = {"USER": after.user_template != before.user_template, "SHARED": after.shared_template != before.shared_template}
-    left = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id and moved[table.type]]
+    left = [
+        table.name
+        for table in catalog.tables.values()
+        if table.options.storage_id == storage_id and moved.get(table.type, False)  # a STREAM table lies nowhere
+    ]
     if left:
         raise InUse(f"storage {storage_id!r} has tables that lie by its old template, as {left[0]}; make a new storage instead")
     return replace(catalog, storages={**catalog.storages, storage_id: after})
@@ -151,7 +206,7 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     """Raises:
     NotFound: no such storage.
     InvalidArgument: it is `local`.
-    InUse: tables lie on it.
+    InUse: tables lie on it, or it is a user's own.
     """
     _storage(catalog, storage_id)
     if storage_id == LOCAL:
@@ -159,6 +214,9 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     using = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id]
     if using:
         raise InUse(f"cannot drop storage {storage_id!r}: {len(using)} table(s) still using it, as {using[0]}")
+    owners = [user.user_id for user in catalog.users.values() if user.storage_id == storage_id]
+    if owners:
+        raise InUse(f"cannot drop storage {storage_id!r}: it is the own storage of {len(owners)} user(s), as {owners[0]!r}")
     return replace(catalog, storages={other: storage for other, storage in catalog.storages.items() if other != storage_id})
 
 
@@ -176,19 +234,28 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
 
 
 def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
-    """The directory that holds all of a table's scopes and nothing else."""
+    """The directory that holds all of a table's scopes and nothing else. STREAM tables have none."""
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return join(base_of(storage), table_prefix(template, table.name, storage.folds_case))
 
 
 def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
+    if not can(table.type, "cold tier"):
+        return
     storage = catalog.storages[table.options.storage_id]
     place = table_place(storage, table, base_of)
     for other in catalog.tables.values():
+        if not can(other.type, "cold tier"):
+            continue
         beside = catalog.storages[other.options.storage_id]
         taken = table_place(beside, other, base_of)
         if overlaps(place, taken, storage.folds_case or beside.folds_case):
             raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+
+
+def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:
+    """Tables and views share their names: a query could not tell them apart."""
+    _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.views)})
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What exists: namespaces, storages, tables and their schema versions. Values only; `catalog.store` keeps them."""
+"""What exists: namespaces, storages, users, tables and their schema versions. Values only; `catalog.store` keeps them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from lakewarden.access.rights import AccessLevel
+from lakewarden.access.roles import Role
 from lakewarden.catalog.types import ColumnType
 from lakewarden.connection import Connection
 from lakewarden.scope import TableName
 
-TableType = Literal["USER", "SHARED"]
+TableType = Literal["USER", "SHARED", "STREAM"]
 Compression = Literal["none", "snappy", "zstd"]
+EvictionStrategy = Literal["time_based", "size_based", "hybrid"]
+AuthType = Literal["password", "oauth", "internal"]
+StorageMode = Literal["table", "region"]
 StorageType = Literal["filesystem", "s3", "gcs", "azure"]
 
 
@@ -71,7 +76,8 @@ class FlushPolicy:
 class TableOptions:
     """A table's options, parsed and checked by `catalog.options`.
 
-    `target_file_size` in bytes and `retention_hours` in hours; None means the warehouse's setting.
+    `target_file_size` in bytes and `retention_hours` in hours; None means the warehouse's setting. `ttl_seconds`,
+    `eviction_strategy` and `max_stream_size` (bytes a scope, 0 for any) are those of STREAM tables.
     """
 
     storage_id: str = "local"
@@ -79,6 +85,10 @@ class TableOptions:
     compression: Compression = "snappy"
     target_file_size: int | None = None
     retention_hours: int | None = None
+    access_level: AccessLevel = "PRIVATE"
+    ttl_seconds: int | None = None
+    eviction_strategy: EvictionStrategy = "time_based"
+    max_stream_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,15 +110,47 @@ class Table:
     def schema(self) -> TableSchema:
         return self.schemas[-1]
 
+    @property
+    def access_level(self) -> AccessLevel:
+        """Who may see and write a SHARED table's rows."""
+        return self.options.access_level
+
     def schema_at(self, version: int) -> TableSchema:
         """The schema of that version number; versions count from 1 without a gap."""
         return self.schemas[version - 1]
 
 
 @dataclass(frozen=True)
+class View:
+    """A query under a name; its unqualified names are meant in the view's own namespace."""
+
+    name: TableName
+    text: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class Namespace:
     name: str
     created_at: datetime
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class User:
+    """A user with a role. A dropped one stays, with `deleted_at`: its id still names its rows."""
+
+    user_id: str
+    role: Role
+    auth_type: AuthType
+    created_at: datetime
+    updated_at: datetime
+    password_hash: str | None = field(default=None, repr=False)
+    auth_data: str | None = field(default=None, repr=False)
+    email: str | None = None
+    storage_mode: StorageMode = "table"
+    storage_id: str | None = None
+    deleted_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -145,11 +187,13 @@ class Lease:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All of it at one version. Tables and storages by name, in order of creation."""
+    """All of it at one version. Tables, views, storages and users by name, in order of creation."""
 
     version: int = 0
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
     tables: dict[TableName, Table] = field(default_factory=dict)
+    views: dict[TableName, View] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     """Those that are held now (catalog/leases.py)."""

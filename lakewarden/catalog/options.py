@@ -1,24 +1,31 @@
-"""Table types and table options: read from text, checked, and turned into values."""
+"""Table types and table options: read from text, checked, and turned into values.
+
+Which type takes which option stands in `access.rights.OPTIONS`; here is what each one's value may be.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal, cast
+from dataclasses import replace
+from typing import cast
 
-from lakewarden.catalog.model import Compression, FlushPolicy, TableOptions, TableType
+from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
+from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.errors import InvalidArgument, Unsupported
 
 _COMPRESSIONS = ("none", "snappy", "zstd")
-_ACCESS_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED", "DBA")
-_STREAM_ONLY = frozenset({"TTL_SECONDS", "EVICTION_STRATEGY", "MAX_STREAM_SIZE_BYTES"})
+_STRATEGIES = ("time_based", "size_based", "hybrid")
 _MAX_ROWS = 1_000_000
 _MAX_INTERVAL = 86_400
 _MAX_HOURS = 2**32 - 1
+_MAX_SECONDS = 10**10
+"""Three hundred years: their microseconds still fit 64 bits."""
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _SIZE = re.compile(r"(\d{1,15})\s*([A-Za-z]*)")
 _MIN_SIZE, _MAX_SIZE = 1 << 10, 1 << 40
+_MAX_STREAM = 2**63 - 1
 
 
 def check_type(text: str) -> TableType:
@@ -26,12 +33,9 @@ def check_type(text: str) -> TableType:
 
     Raises:
         InvalidArgument: no such type.
-        Unsupported: STREAM, for now.
     """
     upper = text.strip().upper()
-    if upper == "STREAM":
-        raise Unsupported("STREAM tables are not there yet; the types are USER and SHARED")
-    if upper not in ("USER", "SHARED"):
+    if upper not in ("USER", "SHARED", "STREAM"):
         raise InvalidArgument(f"table type {text!r} must be USER, SHARED or STREAM")
     return cast("TableType", upper)
 
@@ -40,26 +44,73 @@ def parse_options(type: TableType, given: Mapping[str, object]) -> TableOptions:
     """The options of CREATE TABLE. Keys in any case; values as text or as what they mean.
 
     Raises:
-        InvalidArgument: an option that is unknown, not for this type, given twice, or out of its bounds.
+        InvalidArgument: an option that is unknown, not for this type, missing, given twice, or out of its bounds.
         Unsupported: an option that is known and not there yet.
     """
-    texts: dict[str, str] = {}
+    texts = _texts(type, given)
+    for option, taking in OPTIONS.items():
+        if taking[type] == "required" and option not in texts:
+            raise InvalidArgument(f"a {type} table needs the option {option}, as in WITH ({option} = 30)")
+    return _changed(type, TableOptions(), texts)
+
+
+def alter_options(type: TableType, before: TableOptions, given: Mapping[str, object]) -> TableOptions:
+    """The options after SET TBLPROPERTIES. FLUSH_POLICY is cleared by `NULL` or `DEFAULT`.
+
+    Raises:
+        InvalidArgument, Unsupported: as `parse_options`; also no property at all, TYPE, or one that is ignored.
+    """
+    if not given:
+        raise InvalidArgument("at least one property is required, as in SET TBLPROPERTIES (FLUSH_POLICY = 'rows:1000')")
+    texts = _texts(type, given)
+    for option in texts:
+        if option == "TYPE":
+            raise InvalidArgument("a table's TYPE never changes; create another table")
+        if OPTIONS[option][type] == "ignored":
+            raise InvalidArgument(f"{option} is not supported for {type} tables")
+    cleared = texts.get("FLUSH_POLICY", "").upper() in ("NULL", "DEFAULT")
+    if cleared:
+        del texts["FLUSH_POLICY"]
+    if _ZERO.search(texts.get("FLUSH_POLICY", "")):
+        raise InvalidArgument(f"FLUSH_POLICY {texts['FLUSH_POLICY']!r}: a 0 stands for nothing here; leave that half out")
+    after = _changed(type, before, texts)
+    return replace(after, flush_policy=None) if cleared else after
+
+
+def ignored_options(type: TableType, given: Mapping[str, object]) -> list[str]:
+    """Options that a table of this type takes without effect, for the answer's message."""
+    return [option for option in _texts(type, given) if OPTIONS[option][type] == "ignored"]
+
+
+def _texts(type: TableType, given: Mapping[str, object]) -> dict[Option, str]:
+    """The options by their names, each of them one that the type takes."""
+    texts: dict[Option, str] = {}
     for key, value in given.items():
-        if key.strip().upper() in texts:
+        option = next((option for option in OPTIONS if option == key.strip().upper()), None)
+        if option is None:
+            raise InvalidArgument(f"unknown table option {key.strip().upper()}; the options are {', '.join(sorted(OPTIONS))}")
+        if option in texts:
             raise InvalidArgument(f"option {key} is given twice")
-        texts[key.strip().upper()] = str(value).strip()
+        if OPTIONS[option][type] == "refused":
+            takers = " and ".join(kind for kind, taking in OPTIONS[option].items() if taking != "refused")
+            raise InvalidArgument(f"option {option} is only supported for {takers} tables, and this is a {type} table")
+        texts[option] = str(value).strip()
+    return texts
+
+
+def _changed(type: TableType, before: TableOptions, texts: Mapping[Option, str]) -> TableOptions:
     fields: dict[str, object] = {}
-    for key, text in texts.items():
-        if key in _STREAM_ONLY:
-            raise InvalidArgument(f"option {key} is only supported for STREAM tables, and this is a {type} table")
-        if key in _REFUSALS:
-            _REFUSALS[key](type, text)
-        elif key in _READERS:
-            field, read = _READERS[key]
-            fields[field] = read(text)
+    for option, text in texts.items():
+        if option == "TYPE":
+            _agrees(type, text)
+        elif option == "USE_USER_STORAGE":
+            _user_storage(text)
         else:
-            raise InvalidArgument(f"unknown table option {key}; the options are {', '.join(sorted({*_READERS, *_REFUSALS}))}")
-    return TableOptions(**fields)  # type: ignore[arg-type]  # each reader returns its field's type
+            field, read = _READERS[option]
+            value = read(text)
+            if OPTIONS[option][type] != "ignored":
+                fields[field] = value
+    return replace(before, **fields)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
 def parse_flush_policy(text: str) -> FlushPolicy:
@@ -71,6 +122,7 @@ def parse_flush_policy(text: str) -> FlushPolicy:
     found: dict[str, int] = {}
     for part in text.split(","):
         key, colon, number = (piece.strip() for piece in part.partition(":"))
+        key = _POLICY_ALIASES.get(key.lower(), key)
         if not colon or key.lower() not in ("rows", "interval") or key.lower() in found:
             raise InvalidArgument(f"FLUSH_POLICY {text!r}: {part!r} is not rows:N or interval:SECONDS; {_POLICY_FORM}")
         found[key.lower()] = _whole("FLUSH_POLICY", number)
@@ -83,6 +135,8 @@ def parse_flush_policy(text: str) -> FlushPolicy:
     return FlushPolicy(rows or None, interval or None)
 
 
+_ZERO = re.compile(r":\s*0+\s*(,|$)")
+_POLICY_ALIASES = {"row_limit": "rows", "interval_seconds": "interval"}
 _POLICY_FORM = "the form is rows:1000, interval:60 or rows:1000,interval:60"
 
 
@@ -117,23 +171,38 @@ def _hours(text: str) -> int:
 def _compression(text: str) -> Compression:
     if text.lower() not in _COMPRESSIONS:
         raise InvalidArgument(f"COMPRESSION {text!r} must be one of {', '.join(_COMPRESSIONS)}")
-    return cast("Literal['none', 'snappy', 'zstd']", text.lower())
+    return cast("Compression", text.lower())
 
 
-def _access_level(type: TableType, text: str) -> None:
-    if type != "SHARED":
-        raise InvalidArgument(f"option ACCESS_LEVEL is only supported for SHARED tables, and this is a {type} table")
-    if text.upper() not in _ACCESS_LEVELS:
-        raise InvalidArgument(f"ACCESS_LEVEL {text!r} must be one of {', '.join(_ACCESS_LEVELS)}")
-    if text.upper() != "PRIVATE":  # the default, and all that a table without access rules can be
-        raise Unsupported(f"ACCESS_LEVEL {text.upper()} is not there yet; PRIVATE is the default")
+def _access_level(text: str) -> AccessLevel:
+    if text.upper() not in ACCESS_LEVELS:
+        raise InvalidArgument(f"ACCESS_LEVEL {text!r} must be one of {', '.join(ACCESS_LEVELS)}")
+    return cast("AccessLevel", text.upper())
 
 
-def _user_storage(type: TableType, text: str) -> None:
-    if type != "USER":
-        raise InvalidArgument(f"option USE_USER_STORAGE is only supported for USER tables, and this is a {type} table")
+def _strategy(text: str) -> EvictionStrategy:
+    if text.lower() not in _STRATEGIES:
+        raise InvalidArgument(f"EVICTION_STRATEGY {text!r} must be one of {', '.join(_STRATEGIES)}")
+    return cast("EvictionStrategy", text.lower())
+
+
+def _ttl(text: str) -> int:
+    seconds = _whole("TTL_SECONDS", text)
+    if not 1 <= seconds <= _MAX_SECONDS:
+        raise InvalidArgument(f"TTL_SECONDS {text} must lie between 1 and {_MAX_SECONDS}")
+    return seconds
+
+
+def _stream_size(text: str) -> int:
+    size = _whole("MAX_STREAM_SIZE_BYTES", text)
+    if size > _MAX_STREAM:
+        raise InvalidArgument(f"MAX_STREAM_SIZE_BYTES {text} is more than {_MAX_STREAM}; 0 means any size")
+    return size
+
+
+def _user_storage(text: str) -> None:
     if text.upper() == "TRUE":
-        raise Unsupported("USE_USER_STORAGE is not there yet: users have no storage of their own so far")
+        raise Unsupported("USE_USER_STORAGE is not there yet: a table's scopes all lie on its own storage so far")
 
 
 def _agrees(type: TableType, text: str) -> None:
@@ -141,15 +210,14 @@ def _agrees(type: TableType, text: str) -> None:
         raise InvalidArgument(f"conflicting table type definitions: {type} and TYPE {text!r}")
 
 
-_READERS: dict[str, tuple[str, Callable[[str], object]]] = {
+_READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "STORAGE_ID": ("storage_id", check_storage_id),
     "FLUSH_POLICY": ("flush_policy", parse_flush_policy),
     "COMPRESSION": ("compression", _compression),
     "TARGET_FILE_SIZE": ("target_file_size", parse_size),
     "DELETED_RETENTION_HOURS": ("retention_hours", _hours),
-}
-_REFUSALS: dict[str, Callable[[TableType, str], None]] = {
-    "TYPE": _agrees,
-    "ACCESS_LEVEL": _access_level,
-    "USE_USER_STORAGE": _user_storage,
+    "ACCESS_LEVEL": ("access_level", _access_level),
+    "TTL_SECONDS": ("ttl_seconds", _ttl),
+    "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
+    "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
 }

@@ -10,7 +10,7 @@ from enum import StrEnum
 import typer
 
 from lakewarden.cli.output import Row, cell, emit, progress
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import ScopesFailed
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 
@@ -43,14 +43,6 @@ def invocation(context: typer.Context) -> Invocation:
     found = context.find_object(Invocation)
     assert found is not None, "the callback of the application makes it before any command runs"
     return found
-
-
-class ScopesFailed(LakewardenError):
-    """Some scopes of an operation failed; the others are done."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code  # type: ignore[misc]  # the code is that of the first fault, known only here
 
 
 def report_row(report: ScopeReport) -> Row:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import ScopesFailed, invocation
+from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row, cell
+from lakewarden.errors import ScopesFailed
 from lakewarden.operations.jobs import Job
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import typer
 
 from lakewarden.cli.context import emit_reports, invocation
-from lakewarden.errors import InvalidArgument
+from lakewarden.operations.restore import parse_moment
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
@@ -98,14 +96,3 @@ def tag(
     with call.lake("tag") as lake:
         made = lake.tag(table, name, user=user, version=version)
     call.emit([{"table": table, "user": user, "name": made.name, "version": made.version}], empty="")
-
-
-def parse_moment(text: str) -> datetime:
-    """Raises:
-    InvalidArgument: not an ISO 8601 moment.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{text!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import Invocation, ScopesFailed, invocation, report_row
+from lakewarden.cli.context import Invocation, invocation, report_row
 from lakewarden.cli.output import Row, cell
+from lakewarden.errors import ScopesFailed
 
 
 def register(app: typer.Typer) -> None:

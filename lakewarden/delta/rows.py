@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.bounds import Bound, files_within
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import fitted, open_file
@@ -22,11 +23,14 @@ def empty_rows(schema: TableSchema) -> pa.Table:
     return rows_schema(schema).empty_table()
 
 
-def read_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None) -> pa.Table:
+def read_rows(
+    table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None, bounds: Sequence[Bound] = ()
+) -> pa.Table:
     """The rows of that version under the newest schema: its columns and `_seq`, absent ones null.
 
     Args:
         columns: names of the newest schema, `_seq` among them where it is wanted; None for all.
+        bounds: rows outside of them may be left out.
 
     Raises:
         Unsupported: another writer changed the columns.
@@ -35,7 +39,8 @@ def read_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequ
     if not table.files():
         return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
-        return read_files(table, table.files(), schemas, columns)
+        named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
+        return read_files(table, files_within(table, bounds if named_alike else ()), schemas, columns)
     ids = table.column_ids(schemas)
     return fitted(table.scan(), _wanted(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 

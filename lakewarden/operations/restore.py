@@ -41,6 +41,19 @@ class RestoreOptions:
     """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
 
 
+def parse_moment(text: str) -> datetime:
+    """Reads a timestamp as people write it; without an offset it is UTC.
+
+    Raises:
+        InvalidArgument: not an ISO 8601 moment.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{text!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RestorePlan(ScopePlan):
     """`adds` come back and `removes` go; `to` is the version whose rows they make."""

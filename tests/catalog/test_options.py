@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, Option
 from lakewarden.catalog.model import FlushPolicy, TableOptions, TableType
-from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.options import alter_options, check_type, ignored_options, parse_options
 from lakewarden.errors import InvalidArgument, Unsupported
 
 
@@ -89,19 +90,90 @@ def test_an_option_stands_once() -> None:
         parse_options("USER", {"COMPRESSION": "zstd", "compression": "none"})
 
 
-@pytest.mark.parametrize(("type", "key", "value"), [("SHARED", "ACCESS_LEVEL", "public"), ("USER", "USE_USER_STORAGE", "TRUE")])
-def test_what_comes_later_is_not_silently_ignored(type: TableType, key: str, value: str) -> None:
+def test_what_comes_later_is_not_silently_ignored() -> None:
     with pytest.raises(Unsupported):
-        parse_options(type, {key: value})
+        parse_options("USER", {"USE_USER_STORAGE": "TRUE"})
 
 
-def test_private_is_what_a_shared_table_is() -> None:
-    assert parse_options("SHARED", {"ACCESS_LEVEL": "private"}) == TableOptions()
+@pytest.mark.parametrize("level", ACCESS_LEVELS)
+def test_a_shared_table_has_an_access_level_and_private_is_the_default(level: str) -> None:
+    assert parse_options("SHARED", {"ACCESS_LEVEL": level.lower()}).access_level == level
+    assert parse_options("SHARED", {}).access_level == "PRIVATE"
+
+
+def test_a_stream_has_a_time_to_live_and_may_bound_its_size() -> None:
+    given = {"TTL_SECONDS": 30, "EVICTION_STRATEGY": "HYBRID", "MAX_STREAM_SIZE_BYTES": "1000"}
+    assert parse_options("STREAM", given) == TableOptions(ttl_seconds=30, eviction_strategy="hybrid", max_stream_size=1000)
+
+
+def test_what_a_stream_ignores_is_checked_named_and_not_kept() -> None:
+    given = {"TTL_SECONDS": "5", "STORAGE_ID": "s3", "FLUSH_POLICY": "rows:5", "DELETED_RETENTION_HOURS": 1}
+    assert parse_options("STREAM", given) == TableOptions(ttl_seconds=5)
+    assert ignored_options("STREAM", given) == ["STORAGE_ID", "FLUSH_POLICY", "DELETED_RETENTION_HOURS"]
+    assert ignored_options("USER", {"FLUSH_POLICY": "rows:5"}) == []
+    with pytest.raises(InvalidArgument, match="FLUSH_POLICY"):
+        parse_options("STREAM", {"TTL_SECONDS": "5", "FLUSH_POLICY": "sometimes"})
+
+
+@pytest.mark.parametrize("ttl", ["0", "-1", "soon", "1.5", "10000000001"])
+def test_a_time_to_live_outside_its_bounds_is_refused(ttl: str) -> None:
+    with pytest.raises(InvalidArgument, match="TTL_SECONDS"):
+        parse_options("STREAM", {"TTL_SECONDS": ttl})
+
+
+@pytest.mark.parametrize("type", ["USER", "SHARED", "STREAM"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_each_option_is_taken_by_the_types_that_the_table_names(type: TableType, option: Option) -> None:
+    value = _SOME[option] or type
+    given: dict[str, object] = {"TTL_SECONDS": 9, option: value} if type == "STREAM" else {option: value}
+    if OPTIONS[option][type] == "refused":
+        with pytest.raises(InvalidArgument, match=f"{option} is only supported for .*, and this is a {type} table"):
+            parse_options(type, given)
+    else:
+        parse_options(type, given)
+
+
+_SOME: dict[Option, str] = {
+    "TYPE": "",
+    "STORAGE_ID": "local",
+    "USE_USER_STORAGE": "FALSE",
+    "FLUSH_POLICY": "rows:5",
+    "DELETED_RETENTION_HOURS": "1",
+    "TTL_SECONDS": "30",
+    "ACCESS_LEVEL": "DBA",
+    "COMPRESSION": "zstd",
+    "TARGET_FILE_SIZE": "1MB",
+    "EVICTION_STRATEGY": "size_based",
+    "MAX_STREAM_SIZE_BYTES": "1",
+}
+
+
+def test_altering_changes_what_is_given_and_leaves_the_rest() -> None:
+    before = parse_options("USER", {"FLUSH_POLICY": "rows:5", "COMPRESSION": "zstd"})
+    after = alter_options("USER", before, {"FLUSH_POLICY": "row_limit:7, interval_seconds:9"})
+    assert (after.flush_policy, after.compression) == (FlushPolicy(7, 9), "zstd")
+    assert alter_options("USER", after, {"flush_policy": "null"}).flush_policy is None
+    assert alter_options("USER", after, {"FLUSH_POLICY": "DEFAULT"}).flush_policy is None
+
+
+@pytest.mark.parametrize(
+    ("type", "given", "says"),
+    [
+        ("USER", {}, "at least one property"),
+        ("USER", {"TYPE": "USER"}, "TYPE never changes"),
+        ("USER", {"ACCESS_LEVEL": "PUBLIC"}, "only supported for SHARED"),
+        ("STREAM", {"FLUSH_POLICY": "rows:1"}, "not supported for STREAM"),
+        ("USER", {"FLUSH_POLICY": "rows:0,interval:60"}, "leave that half out"),
+        ("STREAM", {"TTL_SECONDS": "0"}, "TTL_SECONDS"),
+        ("USER", {"COLOUR": "red"}, "unknown table option"),
+    ],
+)
+def test_a_bad_property_is_refused(type: TableType, given: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        alter_options(type, TableOptions(ttl_seconds=3), given)
 
 
 def test_types_are_read_in_any_case() -> None:
-    assert (check_type("user"), check_type(" Shared ")) == ("USER", "SHARED")
+    assert [check_type(text) for text in ("user", " Shared ", "Stream")] == ["USER", "SHARED", "STREAM"]
     with pytest.raises(InvalidArgument, match="USER, SHARED or STREAM"):
         check_type("table")
-    with pytest.raises(Unsupported):
-        check_type("stream")

@@ -173,7 +173,7 @@ def test_words_after_two_dashes_are_no_options() -> None:
         ["vacuum", NOTES, "--retain", "soon"],
         ["history", NOTES, "--limit", "0"],
         ["restore", NOTES, "--version", "first"],
-        ["storage", "create", "x"],
+        ["storage", "create"],
         ["tag", NOTES],
     ],
 )

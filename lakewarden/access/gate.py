@@ -1,0 +1,130 @@
+"""The one gate: every door (SQL, Python, command line, Dagster, files, subscriptions) asks here before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+from lakewarden.access.rights import (
+    CAPABILITIES,
+    IMPERSONATE,
+    WAREHOUSE,
+    AccessLevel,
+    Act,
+    Capability,
+    Roles,
+    TableAct,
+    TableKind,
+    WarehouseAct,
+    can,
+    roles_for,
+)
+from lakewarden.access.roles import ROLES, Role
+from lakewarden.errors import PermissionDenied, Unsupported
+from lakewarden.scope import TableName
+
+
+class Guarded(Protocol):
+    """A table, as far as the gate looks at it (`catalog.model.Table` is one)."""
+
+    @property
+    def name(self) -> TableName: ...
+    @property
+    def type(self) -> TableKind: ...
+    @property
+    def access_level(self) -> AccessLevel: ...
+
+
+@dataclass(frozen=True)
+class TableOf:
+    """A table of the `system` namespace, or one that is still to be made."""
+
+    name: TableName
+    type: TableKind
+    access_level: AccessLevel = "PRIVATE"
+
+
+@dataclass(frozen=True)
+class Session:
+    """For whom something is done. `user` decides which scope of a USER or STREAM table is meant, `role` what is allowed."""
+
+    user: str
+    role: Role = "user"
+    actor: Session | None = None
+    """Who took this user's place by EXECUTE AS USER."""
+
+
+OPERATOR = Session("root", "system")
+"""Who holds the warehouse itself in hand: the command line and `Lakehouse`, unless they say otherwise."""
+
+
+def may(session: Session, act: Act, table: Guarded | None = None) -> bool:
+    """What `allow` would say, without the impersonation rule of SHARED tables."""
+    return session.role in _who_may(act, table)
+
+
+def allow(session: Session, act: Act, table: Guarded | None = None) -> None:
+    """Lets it pass, or not. Acts of `rights.TableAct` are upon a table.
+
+    Raises:
+        PermissionDenied: the session's role may not.
+        Unsupported: another's place was taken, and the table is SHARED: it has no rows of that user.
+    """
+    who = _who_may(act, table)
+    if session.role not in who:
+        raise PermissionDenied(f"role {session.role!r} may not {_spoken(act, table)}; {_named(who)} may")
+    if session.actor is not None and table is not None and table.type == "SHARED":
+        raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows are no user's own")
+
+
+def impersonate(session: Session, user: str, role: Role | None) -> Session:
+    """The session in another user's place, with that user's rights.
+
+    Args:
+        role: the user's; None where nobody of that name is known, who counts as an ordinary user.
+
+    Raises:
+        PermissionDenied: the session's role may not take the place of that role.
+    """
+    if user == session.user and session.role != "anonymous":
+        return replace(session, actor=session)
+    target: Role = role or "user"
+    allowed = IMPERSONATE[session.role]
+    if target not in allowed:
+        whom = f"only {_named(allowed)}" if allowed else "nobody but itself" if session.role == "user" else "nobody"
+        raise PermissionDenied(
+            f"role {session.role!r} may not execute as user {user!r} (role_not_allowed: {target!r}); it may stand in for {whom}"
+        )
+    return Session(user, target, actor=session)
+
+
+def require(table: Guarded, capability: Capability, act: str) -> None:
+    """Raises:
+    Unsupported: tables of this type have not got it.
+    """
+    if not can(table.type, capability):
+        there = _listed(kind for kind in ("USER", "SHARED", "STREAM", "SYSTEM") if kind in CAPABILITIES[capability])
+        raise Unsupported(f"{table.name} is a {table.type} table, which does not take {act}; {there} tables do")
+
+
+def _who_may(act: Act, table: Guarded | None) -> Roles:
+    if table is None:
+        return WAREHOUSE[cast("WarehouseAct", act)]
+    return roles_for(cast("TableAct", act), table.type, table.access_level)
+
+
+def _spoken(act: Act, table: Guarded | None) -> str:
+    if table is None:
+        return act
+    level = f" (ACCESS_LEVEL {table.access_level})" if table.type == "SHARED" and act in ("read", "write") else ""
+    return f"{act} {table.type} table {table.name}{level}"
+
+
+def _named(roles: Roles) -> str:
+    return _listed(role for role in ROLES if role in roles) or "nobody"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *others, last = [*words] or [""]
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,94 @@
+"""The command `sql`: statements from the command line, a file or standard input; one JSON object a statement, or tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lakewarden.cli.context import invocation
+from lakewarden.cli.output import Row, emit
+from lakewarden.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from lakewarden.sql.results import Result
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(sql)
+
+
+def sql(
+    context: typer.Context,
+    statements: str | None = typer.Argument(None, help="Statements, separated by semicolons; else a file or standard input."),
+    file: Path | None = typer.Option(None, "-f", "--file", help="Read the statements from this file."),
+    user: str = typer.Option("root", help="Whose rows: the session sees this user's scope of every USER table."),
+    role: str = typer.Option("system", help="What it may do: anonymous, user, service, dba or system."),
+    no_wait: bool = typer.Option(False, "--no-wait", help="Leave the jobs that are started to Dagster, or to `jobs run`."),
+) -> None:
+    """Run SQL. Syntax and rights of the whole text are checked before any of it runs."""
+    call = invocation(context)
+    text = _text(statements, file)
+    with call.lake("sql") as lake:
+        lake.sql(text, user=user, role=role, wait=not no_wait, each=_json if call.as_json else _table)
+
+
+def _text(statements: str | None, file: Path | None) -> str:
+    if statements is not None and file is not None:
+        raise typer.BadParameter("give the statements or a file, not both")
+    if statements is not None:
+        return statements
+    if file is None:
+        if sys.stdin.isatty():
+            raise typer.BadParameter("give statements, a file by -f, or standard input")
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    try:
+        return _decoded(file.read_bytes(), str(file))
+    except OSError as error:
+        raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{where} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _json(result: Result) -> None:
+    sys.stdout.write(json.dumps(_object(result), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _object(result: Result) -> Row:
+    from lakewarden.cli.values import json_rows  # Arrow, which a command that only prints its help need not load
+    from lakewarden.sql.results import Affected, Rows, Started
+
+    match result:
+        case Rows():
+            return {"columns": list(result.columns), "rows": [dict(row) for row in json_rows(result)]}
+        case Affected():
+            return {"rows_affected": result.rows}
+        case Started() if result.several:
+            return {"message": result.message, "job_ids": list(result.job_ids)}
+        case Started():
+            return {"message": result.message, "job_id": result.job_ids[0]}
+        case _:
+            return {"message": result.message}
+
+
+def _table(result: Result) -> None:
+    from lakewarden.cli.values import json_rows  # as above
+    from lakewarden.sql.results import Affected, Rows
+
+    match result:
+        case Rows():
+            emit(list(json_rows(result)), False, empty="no rows", columns=result.columns)
+        case Affected():
+            sys.stdout.write(f"{result.rows} {'row' if result.rows == 1 else 'rows'} affected\n")
+        case _:
+            sys.stdout.write(f"{result.message}\n")
+    sys.stdout.flush()

@@ -1,0 +1,74 @@
+"""The audit log: who did, or was refused, what. Append-only: an entry is an object, made once and never changed.
+
+Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and so no
+password.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from lakewarden.access.gate import Session
+from lakewarden.clock import Clock, NewId, to_millis
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import ObjectStore
+
+_ROOT = "audit"
+_LAST_MILLIS = 10**14
+"""As in `operations.jobs`: milliseconds are counted backwards from the year 5138."""
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One act. `action` is in capitals, as CREATE_TABLE; `details` are words for people."""
+
+    audit_id: str
+    timestamp: datetime
+    actor_user_id: str
+    action: str
+    target: str
+    details: str = ""
+    subject_user_id: str | None = None
+    """In whose place it was done."""
+
+
+@dataclass(frozen=True)
+class AuditLog:
+    """The audit log of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+
+    def note(self, session: Session, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
+        """Keeps one act; returns when it is durable.
+
+        Args:
+            session: who acts. In another's place, the actor is who took it, and the subject is the other.
+            target: what it is done to, as `table:app.t` or `user:alice`.
+            subject: whose place is to be taken, where the session has not taken it yet.
+        """
+        actor = session.actor or session
+        taken = session.user if session.actor else None
+        entry = AuditEntry(self.new_id(), self.clock(), actor.user, action, target, details, subject or taken)
+        content = asdict(entry) | {"timestamp": entry.timestamp.isoformat()}
+        self.store.create(_key(entry), json.dumps(content, ensure_ascii=False).encode())
+        return entry
+
+    def newest(self, limit: int | None = None) -> list[AuditEntry]:
+        """The last entries, newest first."""
+        return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
+
+
+def _key(entry: AuditEntry) -> str:
+    return f"{_ROOT}/{_LAST_MILLIS - to_millis(entry.timestamp):014d}-{entry.audit_id}"
+
+
+def _decode(key: str, text: bytes) -> AuditEntry:
+    try:
+        content = json.loads(text)
+        return AuditEntry(**{**content, "timestamp": datetime.fromisoformat(content["timestamp"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the audit entry {key} can't be read: {text[:80]!r}") from error

@@ -1,0 +1,242 @@
+"""INSERT, UPDATE and DELETE. Each reads, decides, and writes right behind what it read; where others wrote meanwhile, it
+decides anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
+from lakewarden.delta.rows import matches
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.rows.intake import Rows
+from lakewarden.sql import select
+from lakewarden.sql.context import Context
+from lakewarden.sql.relations import SEQ
+from lakewarden.sql.results import Affected
+from lakewarden.sql.results import Rows as Found
+from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
+from lakewarden.table import TableClient
+
+_EXCLUDED = "excluded"
+_WHOLE = ("SMALLINT", "INT", "BIGINT")
+
+
+def insert(context: Context, statement: Insert) -> Affected:
+    """Raises:
+    ConstraintViolation: a key that is live and no ON CONFLICT; a value that does not fit. Nothing was written.
+    """
+    client, table, user = _target(context, statement.table)
+    schema = table.schema
+    names = [_column(schema, name).name for name in statement.columns] or schema.names
+    _check_once(names)
+    given = _incoming(context, statement, schema, names)
+    if statement.conflict is None:
+        return Affected(client.write(given, user=user, mode="insert").rows)
+    _check_conflict_columns(schema, statement.conflict)
+    incoming = client.completed(given, user=user)
+
+    def decide(live: pa.Table) -> pa.Table:
+        fresh = incoming.filter(pc.invert(matches(incoming, live, schema.primary_key))) if live.num_rows else incoming
+        if statement.conflict is None or statement.conflict.assignments is None or fresh.num_rows == incoming.num_rows:
+            return fresh
+        changed = _merged(context, statement, statement.conflict.assignments, table, live, incoming)
+        return pa.concat_tables([fresh, changed])
+
+    return Affected(client.revise(decide, user=user))
+
+
+def update(context: Context, statement: Update) -> Affected:
+    """Raises:
+    Unsupported: a column of the key is set.
+    ConstraintViolation, InvalidArgument: a value does not fit, or there is no such column. Nothing was written.
+    """
+    client, table, user = _target(context, statement.table)
+    query = _revision(table, statement.assignments, statement.alias or statement.table.name)
+    query = query.where(statement.where.copy(), copy=False)
+
+    def decide(live: pa.Table) -> pa.Table:
+        return _changed(context, table, select.run(context, query, {table.name: live}), statement.assignments)
+
+    return Affected(client.revise(decide, user=user))
+
+
+def delete(context: Context, statement: Delete) -> Affected:
+    client, table, user = _target(context, statement.table)
+    alias = statement.alias or statement.table.name
+    key = [exp.column(name, alias, quoted=True) for name in table.schema.primary_key]
+    query = exp.select(*key, copy=False).from_(_node(table, alias), copy=False).where(statement.where.copy(), copy=False)
+
+    def decide(live: pa.Table) -> pa.Table:
+        return select.run(context, query, {table.name: live}).table
+
+    return Affected(client.revise(decide, user=user, delete=True))
+
+
+def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:
+    table = context.table(ref)
+    context.door.allow("write", table)
+    return context.lake.table(str(table.name)), table, context.owner(table)
+
+
+# INSERT
+
+
+def _incoming(context: Context, statement: Insert, schema: TableSchema, names: Sequence[str]) -> Rows:
+    """The rows of VALUES or of the query under the columns' names; what says DEFAULT is left out of its row."""
+    if statement.rows is None:
+        return [{}]
+    query, defaults = _without_defaults(statement.rows)
+    found = select.run(context, query)
+    if len(found.columns) != len(names):
+        raise InvalidArgument(
+            f"{statement.table}: {len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}"
+        )
+    columns = [_column(schema, name) for name in names]
+    values = [_assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
+    made = pa.table(dict(zip(names, values, strict=True)))
+    if not defaults:
+        return made
+    left_out = {(row, names[index]) for index, rows in defaults.items() for row in rows}
+    return [
+        {name: value for name, value in each.items() if (row, name) not in left_out} for row, each in enumerate(made.to_pylist())
+    ]
+
+
+def _without_defaults(query: exp.Query) -> tuple[exp.Query, dict[int, set[int]]]:
+    """VALUES with NULL in place of each DEFAULT, and where those stood: rows by column."""
+    made = query.copy()
+    where: dict[int, set[int]] = {}
+    source = made.args.get("from_")
+    values = source.this if source is not None else None
+    if isinstance(values, exp.Values):
+        for number, row in enumerate(values.expressions):
+            for index, value in enumerate(row.expressions if isinstance(row, exp.Tuple) else [row]):
+                if isinstance(value, exp.Var) and value.name.upper() == "DEFAULT":
+                    value.replace(exp.null())
+                    where.setdefault(index, set()).add(number)
+    return made, where
+
+
+def _check_once(names: Sequence[str]) -> None:
+    twice = next((name for name in names if list(names).count(name) > 1), None)
+    if twice is not None:
+        raise InvalidArgument(f"column {twice!r} is named twice")
+
+
+def _check_conflict_columns(schema: TableSchema, conflict: OnConflict) -> None:
+    named = {_column(schema, name).name for name in conflict.columns}
+    if named and named != set(schema.primary_key):
+        raise InvalidArgument(f"ON CONFLICT names ({', '.join(conflict.columns)}); the key is ({', '.join(schema.primary_key)})")
+
+
+def _merged(
+    context: Context, statement: Insert, assignments: Sequence[Assignment], table: Table, live: pa.Table, incoming: pa.Table
+) -> pa.Table:
+    """The live rows whose keys come again, as DO UPDATE makes them; those that stay as they are left out."""
+    alias = statement.alias or statement.table.name
+    qualified = [Assignment(each.column, _of_target(each.value, table.schema, alias)) for each in assignments]
+    on = [
+        exp.EQ(this=exp.column(name, alias, quoted=True), expression=exp.column(name, _EXCLUDED, quoted=True))
+        for name in table.schema.primary_key
+    ]
+    query = _revision(table, qualified, alias).join(exp.table_(_EXCLUDED, quoted=True), on=exp.and_(*on), copy=False)
+    where = statement.conflict.where if statement.conflict else None
+    if where is not None:
+        query = query.where(_of_target(where, table.schema, alias), copy=False)
+    found = select.run(context, query, {table.name: live}, {_EXCLUDED: select.for_duck(incoming, table.schema)})
+    return _changed(context, table, found, assignments)
+
+
+def _of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
+    """Bare columns mean the row that is there; `excluded.` is written out. Subqueries have names of their own."""
+    made = value.copy()
+    names = {name.lower() for name in schema.names}
+    for column in list(made.find_all(exp.Column)):
+        if not column.table and column.name.lower() in names and column.find_ancestor(exp.Query) is None:
+            column.set("table", exp.to_identifier(alias, quoted=True))
+    return made
+
+
+# What UPDATE and DO UPDATE share
+
+
+def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> exp.Select:
+    """SELECT every column with the assignments applied, then the assigned ones as they were; named by their places."""
+    schema = table.schema
+    values = {}
+    for each in assignments:
+        column = _column(schema, each.column)
+        if column.name in schema.primary_key:
+            raise Unsupported(f"column {column.name} is part of the primary key of {table.name}, which UPDATE cannot change")
+        values[column.name] = exp.null() if _is_default(each.value) else each.value.copy()
+    old = {name: exp.column(name, alias, quoted=True) for name in schema.names}
+    projections = [values.get(name, old[name]) for name in schema.names] + [old[name].copy() for name in values]
+    named = [exp.alias_(value, f"value {index}", quoted=True) for index, value in enumerate(projections)]
+    return exp.select(*named, copy=False).from_(_node(table, alias), copy=False)
+
+
+def _changed(context: Context, table: Table, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
+    """The complete new rows of a revision, without those that are what they were."""
+    schema = table.schema
+    columns = {name: found.table.column(index) for index, name in enumerate(schema.names)}
+    assigned = {_column(schema, each.column).name: each for each in assignments}
+    for name, each in assigned.items():
+        index = schema.names.index(name)
+        columns[name] = _assigned(_column(schema, name), columns[name], found.types[index])
+        if _is_default(each.value):
+            del columns[name]  # what a row has not gets its default
+    made = context.lake.table(str(table.name)).completed(pa.table(columns), user=context.owner(table))
+    old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
+    differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]
+    return made.filter(reduce(pc.or_, differs)) if made.num_rows else made
+
+
+def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
+    """Equal, or both NULL."""
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_kleene(
+        both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, pc.equal(one, other.cast(one.type)))
+    )
+
+
+def _is_default(value: exp.Expr) -> bool:
+    """The keyword, which sqlglot takes for a variable or, in an expression, for a column."""
+    bare = isinstance(value, exp.Column) and not value.table and not value.this.quoted
+    return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
+
+
+def _assigned(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:
+    """Values on their way into a column: a whole number of another type becomes one of the column's, where it loses nothing.
+
+    Whatever else does not fit is left for `rows.validate` to refuse.
+    """
+    numeric = pa.types.is_decimal(values.type) or pa.types.is_floating(values.type)
+    if (column.type.name in _WHOLE and numeric) or type in ("HUGEINT", "UHUGEINT"):
+        try:
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return values
+    return values
+
+
+def _node(table: Table, alias: str) -> exp.Table:
+    return exp.table_(table.name.name, table.name.namespace, quoted=True, alias=exp.to_identifier(alias, quoted=True))
+
+
+def _column(schema: TableSchema, name: str) -> SchemaColumn:
+    """Raises:
+    InvalidArgument: no such column, in whatever case.
+    """
+    if name.lower() == SEQ:
+        raise InvalidArgument("column _seq is given by the log, and cannot be written")
+    found = next((column for column in schema.columns if column.name.lower() == name.lower()), None)
+    if found is None:
+        raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
+    return found

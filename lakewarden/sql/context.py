@@ -1,0 +1,95 @@
+"""Where statements run: a warehouse, a session, and the namespace in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from lakewarden.access.gate import Session, TableOf
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.operations.door import Door
+from lakewarden.operations.read import Freshness
+from lakewarden.scope import TableName
+from lakewarden.sql.duck import Duck
+from lakewarden.sql.parse import parse_query
+from lakewarden.sql.relations import SYSTEM, ViewQuery
+from lakewarden.sql.statements import Query, Ref
+from lakewarden.warehouse import find_table
+
+if TYPE_CHECKING:
+    from lakewarden.lakehouse import Lakehouse
+
+
+@dataclass
+class Context:
+    """One run of a text. USE changes `namespace` for the statements that follow."""
+
+    lake: Lakehouse
+    duck: Duck
+    door: Door
+    namespace: str | None = None
+    freshness: Freshness = "strong"
+    wait: bool = True
+
+    @property
+    def session(self) -> Session:
+        return self.door.session
+
+    def through(self, door: Door) -> Context:
+        """The same, for another session."""
+        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait)
+
+    def catalog(self) -> Catalog:
+        return self.lake.warehouse.catalog.read()
+
+    def named(self, ref: Ref, namespace: str | None = None) -> TableName:
+        """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.
+
+        Raises:
+            InvalidArgument: no namespace, neither in the name nor in use.
+        """
+        place = ref.namespace or namespace or self.namespace
+        if place is None:
+            raise InvalidArgument(f"{ref} has no namespace: write it as in chat.{ref}, or USE one first")
+        meant = TableName(place, ref.name)
+        catalog = self.catalog()
+        there = (*catalog.tables, *catalog.views)
+        return meant if meant in there else next((name for name in there if _alike(name, meant)), meant)
+
+    def table(self, ref: Ref) -> Table:
+        """Raises:
+        NotFound, InvalidArgument: no such table.
+        """
+        return find_table(self.catalog(), self.named(ref))
+
+    def relation(self, ref: Ref, namespace: str | None) -> TableName | ViewQuery:
+        """What a name in a query means.
+
+        Raises:
+            NotFound, InvalidArgument: nothing.
+        """
+        name = self.named(ref, namespace)
+        view = self.catalog().views.get(name)
+        if view is not None:
+            return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
+        if name.namespace.lower() != SYSTEM:
+            find_table(self.catalog(), name)
+        return name
+
+    def guarded(self, name: TableName) -> Table | TableOf | None:
+        """The table as the gate looks at it; None where there is none."""
+        if name.namespace.lower() == SYSTEM:
+            return TableOf(name, "SYSTEM")
+        try:
+            return find_table(self.catalog(), name)
+        except NotFound:
+            return None
+
+    def owner(self, table: Table) -> str | None:
+        """Whose rows of a table the session sees: its own of a USER table."""
+        return None if table.type == "SHARED" else self.session.user
+
+
+def _alike(one: TableName, other: TableName) -> bool:
+    return (one.namespace.lower(), one.name.lower()) == (other.namespace.lower(), other.name.lower())

@@ -1,0 +1,211 @@
+"""Statements that say what there is to be: namespaces, tables, views, storages, users."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from lakewarden.access.roles import parse_role
+from lakewarden.catalog.changes import describe_namespace
+from lakewarden.catalog.model import StorageMode
+from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.users import UserChange
+from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
+from lakewarden.operations.users import change_user, remove_user
+from lakewarden.operations.users import create_user as make_user
+from lakewarden.sql import statements as of
+from lakewarden.sql.context import Context
+from lakewarden.sql.later import later
+from lakewarden.sql.results import Done
+
+
+def create_namespace(context: Context, statement: of.CreateNamespace) -> Done:
+    if statement.if_not_exists and statement.name in context.catalog().namespaces:
+        return Done(f"namespace {statement.name} already exists")
+    context.lake.create_namespace(statement.name)
+    return Done(f"namespace {statement.name} created")
+
+
+def drop_namespace(context: Context, statement: of.DropNamespace) -> Done:
+    if statement.if_exists and statement.name not in context.catalog().namespaces:
+        return Done(f"skipped: there is no namespace {statement.name}")
+    context.lake.drop_namespace(statement.name, cascade=statement.cascade)
+    return Done(f"namespace {statement.name} dropped")
+
+
+def alter_namespace(context: Context, statement: of.AlterNamespace) -> Done:
+    context.lake.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
+    return Done(f"namespace {statement.name} altered")
+
+
+def use_namespace(context: Context, statement: of.UseNamespace) -> Done:
+    if statement.name not in context.catalog().namespaces:
+        raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog().namespaces) or 'none'}")
+    context.namespace = statement.name
+    return Done(f"namespace {statement.name} is in use")
+
+
+def create_table(context: Context, statement: of.CreateTable) -> Done:
+    name = context.named(statement.table)
+    catalog = context.catalog()
+    if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
+        return Done(f"table {name} already exists")
+    kind = check_type(statement.type)
+    if kind == "STREAM":
+        parse_options(kind, options_of(statement.options))
+        raise later("a STREAM table")
+    context.lake.create_table(
+        str(name),
+        type=kind,
+        columns=statement.columns,
+        primary_key=_key(statement),
+        options=options_of(statement.options),
+    )
+    return Done(f"table {name} created")
+
+
+def _key(statement: of.CreateTable) -> list[str]:
+    """The key's columns as they are declared: SQL's names have no case."""
+    declared = {column.name.lower(): column.name for column in statement.columns}
+    return [declared.get(name.lower(), name) for name in statement.primary_key]
+
+
+def options_of(pairs: of.Pairs) -> dict[str, str]:
+    """Raises:
+    InvalidArgument: an option stands there twice.
+    """
+    twice = [key for key, count in Counter(key.upper() for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise InvalidArgument(f"option {twice[0]} is given twice")
+    return dict(pairs)
+
+
+def alter_table(context: Context, statement: of.AlterTable) -> Done:
+    table = context.table(statement.table)
+    if not isinstance(statement.change, of.SetProperties):
+        raise later("a change of a table's columns")
+    context.lake.alter_table_options(str(table.name), options_of(statement.change.properties))
+    return Done(f"table {table.name} altered")
+
+
+def drop_table(context: Context, statement: of.DropTable) -> Done:
+    name = context.named(statement.table)
+    catalog = context.catalog()
+    if name in catalog.views:
+        raise InvalidArgument(f"{name} is a view; drop it by DROP VIEW {name}")
+    table = catalog.tables.get(name)
+    if table is None and statement.if_exists:
+        return Done(f"skipped: there is no table {name}")
+    if table is not None and statement.type not in (None, table.type):
+        raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
+    context.lake.drop_table(str(name))
+    return Done(f"table {name} dropped")
+
+
+def create_view(context: Context, statement: of.CreateView) -> Done:
+    name = context.named(statement.view)
+    if statement.if_not_exists and name in context.catalog().views:
+        return Done(f"view {name} already exists")
+    context.lake.create_view(str(name), statement.text, or_replace=statement.or_replace)
+    return Done(f"view {name} created")
+
+
+def drop_view(context: Context, statement: of.DropView) -> Done:
+    name = context.named(statement.view)
+    if statement.if_exists and name not in context.catalog().views:
+        return Done(f"skipped: there is no view {name}")
+    context.lake.drop_view(str(name))
+    return Done(f"view {name} dropped")
+
+
+def create_storage(context: Context, statement: of.CreateStorage) -> Done:
+    if statement.credentials or statement.config or statement.region:
+        raise later(
+            "CREDENTIALS, CONFIG or REGION of a storage: credentials come from the environment, and no catalog keeps them;"
+        )
+    if statement.id in context.catalog().storages:
+        raise AlreadyExists(f"there is a storage {statement.id!r} already")
+    context.lake.create_storage(
+        statement.id,
+        type=statement.type,
+        base=statement.base,
+        user_template=statement.user_template,
+        shared_template=statement.shared_template,
+        name=statement.name,
+        description=statement.description,
+    )
+    return Done(f"storage {statement.id} created")
+
+
+def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
+    if statement.config is not None:
+        raise later("CONFIG of a storage")
+    context.lake.alter_storage(
+        statement.id,
+        user_template=statement.user_template,
+        shared_template=statement.shared_template,
+        name=statement.name,
+        description=statement.description,
+    )
+    return Done(f"storage {statement.id} altered")
+
+
+def drop_storage(context: Context, statement: of.DropStorage) -> Done:
+    if statement.if_exists and statement.id not in context.catalog().storages:
+        return Done(f"skipped: there is no storage {statement.id}")
+    context.lake.drop_storage(statement.id)
+    return Done(f"storage {statement.id} dropped")
+
+
+def create_user(context: Context, statement: of.CreateUser) -> Done:
+    make_user(
+        context.lake.warehouse,
+        context.door,
+        statement.name,
+        parse_role(statement.role),
+        password=statement.secret if statement.auth == "password" else None,
+        auth_type=statement.auth,
+        auth_data=statement.secret if statement.auth == "oauth" and statement.secret else None,
+        email=statement.email,
+        storage_mode=_storage_mode(statement.storage_mode or "table"),
+        storage_id=statement.storage_id,
+    )
+    return Done(f"user {statement.name} created")
+
+
+def alter_user(context: Context, statement: of.AlterUser) -> Done:
+    value = statement.value
+    password = value if statement.field == "password" else None
+    change_user(context.lake.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
+    return Done(f"user {statement.name} altered")
+
+
+def _user_change(field: str, value: str | None) -> UserChange:
+    match field:
+        case "role":
+            return UserChange(role=parse_role(value or ""))
+        case "email":
+            return UserChange(email=value)
+        case "storage_mode":
+            return UserChange(storage_mode=_storage_mode(value or ""))
+        case "storage_id":
+            return UserChange(clear_storage=True) if value is None else UserChange(storage_id=value)
+        case _:
+            return UserChange()
+
+
+def _storage_mode(text: str) -> StorageMode:
+    match text.lower():
+        case "table":
+            return "table"
+        case "region":
+            return "region"
+        case _:
+            raise InvalidArgument(f"STORAGE_MODE {text!r} must be table or region")
+
+
+def drop_user(context: Context, statement: of.DropUser) -> Done:
+    user = context.catalog().users.get(statement.name)
+    if statement.if_exists and (user is None or user.deleted_at is not None):
+        return Done(f"skipped: there is no user {statement.name}")
+    remove_user(context.lake.warehouse, context.door, statement.name)
+    return Done(f"user {statement.name} dropped")

@@ -1,0 +1,125 @@
+"""INSERT, UPDATE and DELETE: read by sqlglot, and taken apart; a part that has no meaning here is refused, never dropped."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Query, Ref, Statement, Update
+
+_INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name"})
+_UPDATE_PARTS = frozenset({"this", "expressions", "where"})
+_DELETE_PARTS = frozenset({"this", "where"})
+_CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
+
+
+def insert(read: Reader) -> Statement:
+    """What follows INSERT."""
+    found = read._parse_insert()
+    _only(read, found, _INSERT_PARTS, "INSERT")
+    target, columns = _target(found.this)
+    source = found.args.get("expression")
+    if found.args.get("by_name"):
+        raise Unsupported("INSERT BY NAME is not there; name the columns behind the table")
+    if source is None and not found.args.get("default"):
+        raise read.failure("expected VALUES or a query")
+    return Insert(
+        _ref(read, target), columns, None if source is None else _rows(read, source), _conflict(read, found), _alias(target)
+    )
+
+
+def _target(found: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The table, and the columns behind it."""
+    if isinstance(found, exp.Schema):
+        return found.this, tuple(column.name for column in found.expressions)
+    return found, ()
+
+
+def _rows(read: Reader, source: exp.Expr) -> exp.Query:
+    if isinstance(source, exp.Values):
+        return exp.select("*").from_(source)
+    if not isinstance(source, exp.Query):
+        raise read.misread("expected VALUES or a query")
+    return source
+
+
+def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
+    conflict = found.args.get("conflict")
+    if conflict is None:
+        return None
+    _only(read, conflict, _CONFLICT_PARTS, "ON CONFLICT")
+    action = str(conflict.args.get("action") or "").upper()
+    columns = tuple(column.name for column in conflict.args.get("conflict_keys") or ())
+    where = conflict.args.get("where")
+    if action == "DO NOTHING":
+        return OnConflict(columns, None)
+    if action != "DO UPDATE" or not conflict.expressions:
+        raise read.misread("expected DO NOTHING, or DO UPDATE SET with at least one assignment")
+    return OnConflict(columns, _assignments(read, conflict.expressions), where and where.this)
+
+
+def update(read: Reader) -> Statement:
+    """What follows UPDATE."""
+    found = read._parse_update()
+    _only(read, found, _UPDATE_PARTS, "UPDATE")
+    if not found.expressions:
+        raise read.failure("expected SET with at least one assignment")
+    table = _ref(read, found.this)
+    return Update(table, _assignments(read, found.expressions), _where(found, "UPDATE", table), _alias(found.this))
+
+
+def delete(read: Reader) -> Statement:
+    """What follows DELETE."""
+    if not read.word("FROM"):
+        raise read.failure("expected FROM")
+    read._retreat(read._index - 1)
+    found = read._parse_delete()
+    _only(read, found, _DELETE_PARTS, "DELETE")
+    table = _ref(read, found.this)
+    return Delete(table, _where(found, "DELETE", table), _alias(found.this))
+
+
+def query(read: Reader) -> Statement:
+    return Query(read.query())
+
+
+def _where(found: exp.Expr, what: str, table: Ref) -> exp.Expr:
+    where = found.args.get("where")
+    if where is None:
+        raise InvalidArgument(f"{table}: {what} needs a WHERE; WHERE true means every row")
+    condition: exp.Expr = where.this
+    return condition
+
+
+def _assignments(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
+    made = []
+    for each in found:
+        if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
+            raise read.misread("expected an assignment: column = value")
+        made.append(Assignment(each.this.name, each.expression))
+    names = [one.column.lower() for one in made]
+    if len(set(names)) < len(names):
+        raise InvalidArgument("a column is set twice")
+    return tuple(made)
+
+
+def _ref(read: Reader, found: exp.Expr | None) -> Ref:
+    if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
+        raise read.misread("expected the name of a table")
+    _only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
+    if found.catalog:
+        raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
+    return Ref(found.name, found.db or None)
+
+
+def _alias(found: exp.Expr) -> str | None:
+    return found.alias or None
+
+
+def _only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
+    extra = [name for name, value in found.args.items() if value and name not in parts]
+    if "returning" in extra:
+        raise Unsupported(f"{what} … RETURNING is not there")
+    if extra:
+        raise read.misread(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")

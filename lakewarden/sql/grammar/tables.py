@@ -1,0 +1,242 @@
+"""CREATE, ALTER and DROP of tables and views (kalamdb.md 1.1 to 1.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.catalog.model import Column
+from lakewarden.errors import InvalidArgument
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements import (
+    AddColumn,
+    AlterTable,
+    CreateTable,
+    CreateView,
+    Declined,
+    DropColumn,
+    DropTable,
+    DropView,
+    ModifyColumn,
+    Pairs,
+    RenameColumn,
+    SetDefault,
+    SetNullable,
+    SetProperties,
+    Statement,
+    TableChange,
+)
+
+TYPES = ("USER", "SHARED", "STREAM")
+_SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")
+_SERIALS = {"SMALLSERIAL": "SMALLINT", "SERIAL": "INT", "BIGSERIAL": "BIGINT"}
+_GENERATED = "SNOWFLAKE_ID()"
+_IGNORED = ("UNIQUE", "CHECK", "FOREIGN")
+
+
+def create_table(read: Reader, prefix: str | None) -> Statement:
+    """What follows CREATE [USER|SHARED|STREAM] TABLE."""
+    missing = if_not_exists(read)
+    table = read.ref()
+    made = _Declared()
+    read.listed(lambda: _element(read, made))
+    if read.word("USING"):
+        read.name("a format")  # PostgreSQL's; it says nothing here
+    options = read.pairs() if read.word("WITH") else ()
+    return CreateTable(table, _type(prefix, options), tuple(made.columns), tuple(made.key), options, missing)
+
+
+def _type(prefix: str | None, options: Pairs) -> str:
+    """The prefix, else the option; the options' reader refuses two that contradict each other."""
+    return prefix or next((value for key, value in options if key.upper() == "TYPE"), "SHARED")
+
+
+@dataclass
+class _Declared:
+    """What has been read of a table's columns."""
+
+    columns: list[Column] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+
+    def set_key(self, names: list[str]) -> None:
+        if self.key:
+            raise InvalidArgument(f"a table has one primary key, and ({', '.join(self.key)}) is one already")
+        self.key = names
+
+
+def _element(read: Reader, made: _Declared) -> None:
+    constraint = read.name("a constraint") if read.word("CONSTRAINT") else None
+    if read.word("PRIMARY", "KEY"):
+        made.set_key(read.listed(lambda: read.name("a column")))
+    elif any(read.word(word) for word in _IGNORED):
+        _skip(read)
+    elif constraint is not None:
+        raise read.failure("expected PRIMARY KEY")
+    else:
+        column, in_key = column_of(read)
+        made.columns.append(column)
+        if in_key:
+            made.set_key([column.name])
+
+
+def column_of(read: Reader) -> tuple[Column, bool]:
+    """`name type …`, and whether PRIMARY KEY stood there."""
+    name = read.name("a column")
+    kind = type_of(read)
+    default = _GENERATED if kind.upper() in _SERIALS else None
+    nullable, in_key = True, False
+    while True:
+        if read.word("PRIMARY", "KEY"):
+            in_key = True
+        elif read.word("NOT", "NULL"):
+            nullable = False
+        elif read.word("NULL"):
+            nullable = True
+        elif read.word("DEFAULT"):
+            default = read.expression_text("a default")
+        elif _generated(read):
+            default = _GENERATED
+        elif not read.word("UNIQUE"):
+            return Column(name, _SERIALS.get(kind.upper(), kind), nullable, default), in_key
+
+
+def _generated(read: Reader) -> bool:
+    """AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
+    if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
+        return True
+    if not read.word("GENERATED"):
+        return False
+    if not read.word("ALWAYS"):
+        read.expect("BY", "DEFAULT")
+    read.expect("AS", "IDENTITY")
+    return True
+
+
+def type_of(read: Reader) -> str:
+    """A type as written, with its numbers: `catalog.types` knows which there are."""
+
+    def words() -> str:
+        name = read.name("a type")
+        if read.symbol(TokenType.L_PAREN):
+            read.whole("a precision")
+            while read.symbol(TokenType.COMMA):
+                read.whole("a scale")
+            read.close()
+        return name
+
+    return read.source(words, "a type")
+
+
+def _skip(read: Reader) -> None:
+    """The rest of a constraint that is accepted and means nothing here."""
+    depth = 0
+    while not read.over and (depth or not read._match_set((TokenType.COMMA, TokenType.R_PAREN), advance=False)):
+        depth += (read._curr.token_type is TokenType.L_PAREN) - (read._curr.token_type is TokenType.R_PAREN)
+        read._advance()
+
+
+def alter_table(read: Reader) -> Statement:
+    """What follows ALTER [type] TABLE."""
+    table = read.ref()
+    if read.word("CREATE", "VECTOR") or read.word("CREATE", "INDEX") or read.word("DROP", "VECTOR") or read.word("DROP", "INDEX"):
+        read.rest()
+        return Declined("vector indexes")
+    change = _change(read)
+    if read.symbol(TokenType.COMMA):
+        raise InvalidArgument(f"ALTER TABLE {table}: one change in a statement")
+    return AlterTable(table, change)
+
+
+def _change(read: Reader) -> TableChange:
+    match read.one_of("ADD", "DROP", "MODIFY", "ALTER", "RENAME", "SET TBLPROPERTIES", "SET ACCESS LEVEL"):
+        case "ADD":
+            return _add(read)
+        case "DROP":
+            read.word("COLUMN")
+            return _refusing(read, DropColumn(read.name("a column")), "CASCADE", "RESTRICT")
+        case "MODIFY":
+            read.expect("COLUMN")
+            return _refusing(read, ModifyColumn(read.name("a column"), type_of(read), _nullable(read)), "FIRST", "AFTER")
+        case "ALTER":
+            read.word("COLUMN")
+            return _alter_column(read, read.name("a column"))
+        case "RENAME":
+            read.expect("COLUMN")
+            name = read.name("a column")
+            read.expect("TO")
+            return RenameColumn(name, read.name("a column"))
+        case "SET TBLPROPERTIES":
+            return SetProperties(read.pairs())
+        case _:
+            return SetProperties((("ACCESS_LEVEL", _level(read)),))
+
+
+def _add(read: Reader) -> TableChange:
+    read.word("COLUMN")
+    missing = if_not_exists(read)
+    column, in_key = column_of(read)
+    if in_key:
+        raise InvalidArgument(f"column {column.name!r}: the primary key of a table that is there stays what it is")
+    return _refusing(read, AddColumn(column, missing), "FIRST", "AFTER")
+
+
+def _nullable(read: Reader) -> bool | None:
+    if read.word("NOT", "NULL"):
+        return False
+    return True if read.word("NULL") else None
+
+
+def _alter_column(read: Reader, name: str) -> TableChange:
+    match read.one_of("SET NOT NULL", "DROP NOT NULL", "SET DEFAULT", "DROP DEFAULT", "SET DATA TYPE", "TYPE"):
+        case "SET NOT NULL":
+            return SetNullable(name, False)
+        case "DROP NOT NULL":
+            return SetNullable(name, True)
+        case "SET DEFAULT":
+            return SetDefault(name, read.expression_text("a default"))
+        case "DROP DEFAULT":
+            return SetDefault(name, None)
+        case _:
+            raise InvalidArgument(f"column {name!r}: write MODIFY COLUMN {name} and the new type")
+
+
+def _refusing(read: Reader, change: TableChange, *words: str) -> TableChange:
+    for word in words:
+        if read.word(word):
+            raise InvalidArgument(f"ALTER TABLE takes no {word}")
+    return change
+
+
+def _level(read: Reader) -> str:
+    level = read.name("an access level").upper()
+    if level not in _SHORTHAND_LEVELS:
+        raise InvalidArgument(f"SET ACCESS LEVEL takes {', '.join(_SHORTHAND_LEVELS)}, not {level}; DBA is set by TBLPROPERTIES")
+    return level
+
+
+def drop_table(read: Reader, prefix: str | None) -> Statement:
+    there = if_exists(read)
+    return DropTable(read.ref(), prefix, there)
+
+
+def create_view(read: Reader, *, or_replace: bool) -> Statement:
+    missing = if_not_exists(read)
+    view = read.ref("a view")
+    read.expect("AS")
+    start = read.here
+    query = read.query()
+    return CreateView(view, read.since(start), query, or_replace, missing)
+
+
+def drop_view(read: Reader) -> Statement:
+    there = if_exists(read)
+    return DropView(read.ref("a view"), there)
+
+
+def if_not_exists(read: Reader) -> bool:
+    return read.word("IF", "NOT", "EXISTS")
+
+
+def if_exists(read: Reader) -> bool:
+    return read.word("IF", "EXISTS")

@@ -1,0 +1,145 @@
+"""Delta's history, restore, optimize and vacuum in Delta's own words; jobs, exports and subscriptions."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.errors import InvalidArgument
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements import (
+    Declined,
+    ExportUserData,
+    Forbidden,
+    KillJob,
+    KillLiveQuery,
+    Optimize,
+    Restore,
+    Statement,
+    Subscribe,
+    Vacuum,
+)
+
+_SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
+
+
+def restore(read: Reader) -> Statement:
+    """What follows RESTORE."""
+    if read.word("DATABASE"):
+        read.rest()
+        return Declined("RESTORE DATABASE")
+    read.word("TABLE")
+    table = read.ref()
+    read.expect("TO")
+    if read.one_of("VERSION", "TIMESTAMP") == "VERSION":
+        read.expect("AS", "OF")
+        return Restore(table, version=read.whole("a version"), all_users=_all_users(read))
+    read.expect("AS", "OF")
+    return Restore(table, timestamp=read.text("a moment"), all_users=_all_users(read))
+
+
+def optimize(read: Reader) -> Statement:
+    read.word("TABLE")
+    table = read.ref()
+    columns = tuple(read.listed(lambda: read.name("a column"))) if read.word("ZORDER", "BY") else ()
+    return Optimize(table, columns, _all_users(read))
+
+
+def vacuum(read: Reader) -> Statement:
+    read.word("TABLE")
+    table = read.ref()
+    hours: float | None = None
+    force = dry_run = False
+    if read.word("RETAIN"):
+        hours = read.number("a number of hours")
+        read.expect("HOURS")
+        force = read.word("FORCE")
+    dry_run = read.word("DRY", "RUN")
+    return Vacuum(table, hours, force, dry_run, _all_users(read))
+
+
+def _all_users(read: Reader) -> bool:
+    return read.word("FOR", "ALL", "USERS")
+
+
+def kill(read: Reader) -> Statement:
+    if read.one_of("JOB", "LIVE QUERY") == "JOB":
+        return KillJob(_job_id(read))
+    return KillLiveQuery(_job_id(read))
+
+
+def _job_id(read: Reader) -> str:
+    """Quoted, or bare: letters, digits and dashes up to the end."""
+    if read.at_text:
+        return read.text("an id")
+    found = read.rest()
+    if not found:
+        raise read.failure("expected an id")
+    return found
+
+
+def export(read: Reader) -> Statement:
+    if read.word("USER", "DATA"):
+        return ExportUserData()
+    what = read.one_of("TABLE", "DATABASE")
+    read.rest()
+    return Declined("EXPORT TABLE") if what == "TABLE" else Forbidden("EXPORT DATABASE")
+
+
+def import_(read: Reader) -> Statement:
+    what = read.one_of("TABLE", "DATABASE")
+    read.rest()
+    return Declined("IMPORT TABLE") if what == "TABLE" else Forbidden("IMPORT DATABASE")
+
+
+def backup(read: Reader) -> Statement:
+    read.expect("DATABASE")
+    read.rest()
+    return Declined("BACKUP DATABASE")
+
+
+def subscribe(read: Reader) -> Statement:
+    """What follows SUBSCRIBE: a table with a condition, or a SELECT of some of its columns."""
+    read.expect("TO")
+    if read.word("SELECT"):
+        read._retreat(read._index - 1)
+        query = read.query()
+    else:
+        query = exp.select("*").from_(_table(read))
+        if read.word("WHERE"):
+            query = query.where(read.condition())
+    return Subscribe(_one_table(query), _options(read))
+
+
+def _table(read: Reader) -> exp.Table:
+    ref = read.ref()
+    return exp.table_(ref.name, ref.namespace, quoted=True)
+
+
+def _one_table(query: exp.Query) -> exp.Query:
+    """Raises:
+    InvalidArgument: more than rows of one table, as they are.
+    """
+    parts = {name for name, value in query.args.items() if value}
+    if not isinstance(query, exp.Select) or parts - {"expressions", "from_", "where", "kind"}:
+        raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition, and nothing else")
+    if next(query.find_all(exp.AggFunc, exp.Window, exp.Join, exp.Subquery), None) or len(list(query.find_all(exp.Select))) > 1:
+        raise InvalidArgument("a subscription takes no join, subquery or aggregate")
+    return query
+
+
+def _options(read: Reader) -> tuple[tuple[str, str], ...]:
+    if not read.word("OPTIONS"):
+        return ()
+    pairs = read.pairs()
+    for key, value in pairs:
+        if key.lower() not in _SUBSCRIBE_OPTIONS:
+            raise InvalidArgument(f"SUBSCRIBE has no option {key}; it has {', '.join(_SUBSCRIBE_OPTIONS)}")
+        if not value.isdigit():
+            raise InvalidArgument(f"SUBSCRIBE option {key}: {value!r} is no whole number")
+    return pairs
+
+
+def nothing_more(read: Reader) -> None:
+    if not read.over and not read.symbol(TokenType.SEMICOLON):
+        raise read.failure("expected the end of the statement")

@@ -1,0 +1,267 @@
+"""Reading tokens: sqlglot's parser of DuckDB's dialect, with the few verbs that our own statements are written in.
+
+Queries, expressions and DML are sqlglot's to parse; whatever it would pass on unread (`Command`) is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NoReturn, TypeVar
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakewarden.errors import BadSyntax, InvalidArgument
+from lakewarden.sql.statements import Pairs, Ref
+
+T = TypeVar("T")
+
+_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
+_SNIPPET = 30
+
+
+class Misread(ParseError):
+    """Raised where sqlglot backtracks over it; `parse` turns the last one into BadSyntax."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+class Reader(DuckDBParser):
+    """Reads one statement. Each method that reads something moves behind it, or raises Misread."""
+
+    def begin(self, tokens: list[Token], sql: str) -> Reader:
+        self.reset()
+        self.sql = sql
+        self._chunks = [tokens]
+        self._advance_chunk()
+        return self
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        raise self.misread("something is missing here" if message.startswith("Required ") else message, token)
+
+    def misread(self, message: str, token: Token | None = None) -> Misread:
+        """The error that points at a token, else at the next one."""
+        found = token or self._curr or self._prev
+        past = not token and not self._curr
+        return Misread(message, (found.end + 1 if past else found.start) if found else 0)
+
+    def failure(self, message: str) -> Misread:
+        """`misread` at the next token, which it names."""
+        return self.misread(f"{message}, found {'the end of the statement' if self.over else repr(self._curr.text)}")
+
+    def _parse_as_command(self, start: Token) -> NoReturn:
+        self.raise_error(f"{start.text.upper()} is not understood here", start)
+
+    def _warn_unsupported(self) -> NoReturn:
+        self.raise_error("this form of the statement is not understood")
+
+    # Words
+
+    @property
+    def over(self) -> bool:
+        return not self._curr
+
+    @property
+    def here(self) -> int:
+        """Where the next token begins in the text."""
+        return self._curr.start if self._curr else len(self.sql)
+
+    def word(self, *words: str) -> bool:
+        """Reads these keywords if they come next. Quoted text is never a keyword."""
+        index = self._index
+        left = list(words)
+        while left:
+            parts = [] if not self._curr or self._curr.token_type in _QUOTED else self._curr.text.upper().split()
+            if not parts or parts != left[: len(parts)]:
+                self._retreat(index)
+                return False
+            del left[: len(parts)]
+            self._advance()
+        return True
+
+    def expect(self, *words: str) -> None:
+        if not self.word(*words):
+            raise self.failure(f"expected {' '.join(words)}")
+
+    def one_of(self, *words: str) -> str:
+        """Which of these keywords comes next."""
+        for word in words:
+            if self.word(*word.split()):
+                return word
+        raise self.failure(f"expected {', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else f"expected {words[0]}")
+
+    def symbol(self, type: TokenType) -> bool:
+        return bool(self._match(type))
+
+    def open(self) -> None:
+        if not self._match(TokenType.L_PAREN):
+            raise self.failure("expected (")
+
+    def close(self) -> None:
+        if not self._match(TokenType.R_PAREN):
+            raise self.failure("expected )")
+
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """`(a, b, …)` with at least one."""
+        self.open()
+        found = [read()]
+        while self._match(TokenType.COMMA):
+            found.append(read())
+        self.close()
+        return found
+
+    def rest(self) -> str:
+        """Passes over the rest of the statement, and returns its text."""
+        start = self.here
+        while not self.over:
+            self._advance()
+        return self.sql[start : self._prev.end + 1] if self._prev.end >= start else ""
+
+    def bracketed(self) -> list[Token]:
+        """The tokens up to the bracket that closes the one just read."""
+        start, depth = self._index, 1
+        while not self.over:
+            depth += (self._curr.token_type is TokenType.L_PAREN) - (self._curr.token_type is TokenType.R_PAREN)
+            self._advance()
+            if depth == 0:
+                return self._tokens[start : self._index - 1]
+        raise self.failure("expected )")
+
+    # Names and values
+
+    def name(self, what: str) -> str:
+        """A name, quoted or not; whether it may be one is for `catalog.names` to say."""
+        token = self._curr
+        if token and (token.token_type is TokenType.IDENTIFIER or _is_word(token)):
+            self._advance()
+            return token.text
+        raise self.failure(f"expected the name of {what}")
+
+    def ref(self, what: str = "a table") -> Ref:
+        """`name` or `namespace.name`.
+
+        Raises:
+            InvalidArgument: three parts.
+        """
+        first = self.name(what)
+        if not self._match(TokenType.DOT):
+            return Ref(first)
+        second = self.name(what)
+        if self._match(TokenType.DOT):
+            raise InvalidArgument(f"{first}.{second}.{self.name(what)} has three parts; a table is namespace.table")
+        return Ref(second, first)
+
+    def text(self, what: str) -> str:
+        """A string in single quotes."""
+        if self.at_text:
+            self._advance()
+            return self._prev.text
+        raise self.failure(f"expected {what} in single quotes")
+
+    @property
+    def at_text(self) -> bool:
+        return bool(self._curr) and self._curr.token_type is TokenType.STRING
+
+    def name_or_text(self, what: str) -> str:
+        return self.text(what) if self.at_text else self.name(what)
+
+    def whole(self, what: str) -> int:
+        if self._curr and self._curr.token_type is TokenType.NUMBER and self._curr.text.isdigit():
+            self._advance()
+            return int(self._prev.text)
+        raise self.failure(f"expected {what} as a whole number")
+
+    def number(self, what: str) -> float:
+        if self._curr and self._curr.token_type is TokenType.NUMBER:
+            self._advance()
+            return float(self._prev.text)
+        raise self.failure(f"expected {what} as a number")
+
+    def pairs(self) -> Pairs:
+        """`(key = value, …)`; a value is a string, or whatever stands up to the next comma."""
+        return tuple(self.listed(self._pair))
+
+    def _pair(self) -> tuple[str, str]:
+        key = self.name_or_text("an option")
+        if not self._match(TokenType.EQ):
+            raise self.failure(f"expected = after {key}")
+        if self.at_text:
+            return key, self.text("a value")
+        return key, self._until_comma(key)
+
+    def _until_comma(self, key: str) -> str:
+        start = self._curr
+        while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self._advance()
+        if not start or self._prev.end < start.start:
+            raise self.failure(f"expected a value of {key}")
+        return self.sql[start.start : self._prev.end + 1]
+
+    def since(self, start: int) -> str:
+        """The text from an offset up to what was read last."""
+        return self.sql[start : self._prev.end + 1]
+
+    def source(self, read: Callable[[], object], what: str) -> str:
+        """The text of what `read` reads."""
+        start = self._curr
+        found = read()
+        if not start or found is None or self._prev.end < start.start:
+            raise self.failure(f"expected {what}")
+        return self.sql[start.start : self._prev.end + 1]
+
+    # sqlglot's part
+
+    def expression_text(self, what: str) -> str:
+        """An expression of arithmetic and calls, without the keywords that may follow a DEFAULT."""
+        return self.source(self._parse_bitwise, what)
+
+    def query(self) -> exp.Query:
+        """A whole query: SELECT, WITH, FROM, VALUES, set operations, brackets around them."""
+        start = self._curr
+        found = self._parse_statement()
+        if isinstance(found, exp.Values):
+            found = exp.select("*").from_(found)
+        if not isinstance(found, exp.Query) or (isinstance(found, exp.Subquery) and not isinstance(found.this, exp.Query)):
+            raise self.misread("this is no query", start)
+        inner = next(found.find_all(exp.DML, exp.DDL, exp.Command, exp.Into), None)
+        if inner is not None and not isinstance(inner, exp.Query):
+            raise self.misread("a query only reads: nothing in it may write or create", start)
+        return found
+
+    def condition(self) -> exp.Expr:
+        found = self._parse_disjunction()
+        if found is None:
+            raise self.failure("expected a condition")
+        return found
+
+
+class Lakewarden(DuckDB):
+    """DuckDB's dialect, in which no keyword swallows the rest of its statement unread."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
+
+    Parser = Reader
+
+
+def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
+    """The error with line, column, and the words around the place."""
+    at = min(at, len(sql))
+    line, column = place_of(sql, at)
+    around = sql[max(0, at - _SNIPPET) : at] + "▸" + sql[at : at + _SNIPPET]
+    return BadSyntax(f"line {line}, column {column}: {message}, near {' '.join(around.split())!r}")
+
+
+def place_of(sql: str, at: int) -> tuple[int, int]:
+    """Line and column of an offset, from 1."""
+    return sql.count("\n", 0, at) + 1, at - sql.rfind("\n", 0, at)
+
+
+def _is_word(token: Token) -> bool:
+    return token.token_type is not TokenType.STRING and token.text.replace("_", "a").isalnum() and not token.text[0].isdigit()

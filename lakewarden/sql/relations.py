@@ -1,0 +1,158 @@
+"""The relations that a query names: found in its tree, looked up, and given the names under which DuckDB will know them.
+
+A name is a query's own (a CTE), a view, or a table; whatever else could stand in FROM is no name here. Views are put in
+as the queries that they are, so that they run with the rights of whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from lakewarden.catalog.names import check_namespace, check_table
+from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
+from lakewarden.scope import TableName
+from lakewarden.sql.statements import Ref
+
+SYSTEM = "system"
+SEQ = "_seq"
+_DEEPEST = 16
+"""Views in views; also ends those that were replaced until they name each other."""
+
+
+@dataclass(frozen=True)
+class ViewQuery:
+    """A view's query, and the namespace in which its unqualified names are meant."""
+
+    query: exp.Query
+    namespace: str
+
+
+Find = Callable[[Ref, str | None], TableName | ViewQuery]
+"""What a name means to the session, looked for in a namespace where it has none. Raises NotFound or InvalidArgument."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A query over `tables`, each under the name `str(table)`; `places` are the nodes that name them."""
+
+    query: exp.Query
+    tables: dict[TableName, list[exp.Table]] = field(default_factory=dict)
+
+
+def refs(query: exp.Expr) -> Iterator[Ref]:
+    """The tables and views that a query names, without looking into views.
+
+    Raises:
+        PermissionDenied: a name that reaches outside.
+    """
+    for node in _named(query):
+        yield checked(node)
+
+
+def resolved(query: exp.Query, find: Find, namespace: str | None, own: Container[str] = ()) -> Resolved:
+    """A copy of the query in which every name is one that DuckDB will be given.
+
+    Args:
+        namespace: where names without one are looked for.
+        own: names that are given to DuckDB as they are.
+
+    Raises:
+        PermissionDenied, NotFound, InvalidArgument: a name that reaches outside, is none, or has no namespace.
+        Unsupported: views nested too deep.
+    """
+    made = Resolved(query.copy())
+    for node in [node for node in _named(made.query) if node.db or node.name not in own]:
+        _resolve(made, node, find, namespace, 0)
+    return made
+
+
+def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise Unsupported(f"views lie in views more than {_DEEPEST} deep")
+    ref = checked(node)
+    found = find(ref, namespace)
+    if isinstance(found, TableName):
+        _name_table(node, ref, found)
+        made.tables.setdefault(found, []).append(node)
+        return
+    inner = found.query.copy()
+    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True))
+    holder = exp.Subquery(this=inner, alias=alias.copy())
+    _strip_namespace(node, ref)
+    for key in ("joins", "pivots", "sample"):
+        if node.args.get(key):
+            holder.set(key, node.args[key])
+    for each in list(_named(inner)):
+        _resolve(made, each, find, found.namespace, depth + 1)
+    node.replace(holder)
+
+
+def checked(node: exp.Table) -> Ref:
+    """Raises:
+    PermissionDenied: a file, another catalog, or the engine's own schemas.
+    """
+    if node.catalog:
+        raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} lies in another catalog; a table is namespace.table")
+    if not node.db and "." in node.name:
+        raise PermissionDenied(f"{node.name!r} would be a file; a query reads tables alone")
+    try:
+        if node.db and node.db.lower() != SYSTEM:
+            check_namespace(node.db)
+        check_table(node.name)
+    except InvalidArgument as error:
+        raise PermissionDenied(
+            f"relation {node.db + '.' if node.db else ''}{node.name} is no table of yours: {error.message}"
+        ) from error
+    return Ref(node.name, node.db or None)
+
+
+def _name_table(node: exp.Table, ref: Ref, table: TableName) -> None:
+    if not node.args.get("alias"):
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True)))
+    _strip_namespace(node, ref)
+    node.set("this", exp.to_identifier(str(table), quoted=True))
+    node.set("db", None)
+
+
+def _strip_namespace(node: exp.Table, ref: Ref) -> None:
+    """`chat.messages.id` becomes `messages.id`: the table is known by its alias from here on."""
+    select = node.find_ancestor(exp.Select)
+    if ref.namespace is None or select is None:
+        return
+    for column in select.find_all(exp.Column):
+        if (
+            column.table.lower() == ref.name.lower()
+            and column.args.get("db")
+            and column.text("db").lower() == ref.namespace.lower()
+        ):
+            column.set("db", None)
+
+
+def _named(tree: exp.Expr) -> Iterator[exp.Table]:
+    """The nodes in FROM that are names, and no CTE's."""
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and not (not node.db and node.name.lower() in _visible_ctes(node)):
+            yield node
+
+
+def _visible_ctes(node: exp.Expr) -> Iterator[str]:
+    """Names of the CTEs that SQL's scoping lets a node see, in lower case."""
+    inside: exp.Expr | None = None
+    child, parent = node, node.parent
+    while parent is not None:
+        with_ = parent.args.get("with_")
+        if isinstance(child, exp.CTE) and isinstance(parent, exp.With):
+            inside = child
+            for earlier in parent.expressions:
+                if earlier is child:
+                    break
+                yield earlier.alias.lower()
+            if parent.recursive:
+                yield inside.alias.lower()
+        elif with_ is not None and child is not with_:
+            for each in with_.expressions:
+                yield each.alias.lower()
+        child, parent = parent, parent.parent

@@ -1,0 +1,125 @@
+"""SELECT: the tables that a query names are read as Arrow, as far as it needs them, and DuckDB does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.errors import BadSyntax
+from lakewarden.operations.read import Wanted
+from lakewarden.scope import TableName
+from lakewarden.sql.context import Context
+from lakewarden.sql.moment import with_values
+from lakewarden.sql.needs import Needs, hide_seq, needs_of
+from lakewarden.sql.reader import Lakewarden
+from lakewarden.sql.relations import SEQ, SYSTEM, resolved
+from lakewarden.sql.results import Rows
+from lakewarden.sql.system import system_relation
+
+_DIALECT = Lakewarden()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query as DuckDB gets it, and what it needs of which table."""
+
+    sql: str
+    needs: dict[TableName, Needs]
+
+
+def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Prepared:
+    """Raises:
+    PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or a function that is not for this session.
+    """
+    made = resolved(query, context.relation, context.namespace, own)
+    needs: dict[TableName, Needs] = {}
+    for name, places in made.tables.items():
+        guarded = context.guarded(name)
+        context.door.allow("read", guarded)
+        if isinstance(guarded, Table):
+            needs[name] = needs_of(made.query, places, guarded.schema)
+            if SEQ in needs[name].columns:
+                hide_seq(places)
+        else:
+            needs[name] = Needs(())
+    return Prepared(text_of(with_values(context, made.query)), needs)
+
+
+def text_of(query: exp.Expr) -> str:
+    """The tree as DuckDB reads it.
+
+    Raises:
+        BadSyntax: it cannot be said in DuckDB's dialect.
+    """
+    try:
+        return _DIALECT.generate(query, comments=False)
+    except (SqlglotError, RecursionError, ValueError) as error:
+        raise BadSyntax(f"the query cannot be said to DuckDB: {str(error) or 'it is nested too deep'}") from error
+
+
+def run(
+    context: Context,
+    query: exp.Query,
+    given: Mapping[TableName, pa.Table] | None = None,
+    own: Mapping[str, pa.Table] | None = None,
+) -> Rows:
+    """Runs a query.
+
+    Args:
+        given: rows of tables that have been read already.
+        own: relations that are no tables, by their name in the query.
+    """
+    own = own or {}
+    prepared = prepare(context, query, own)
+    rows, types = context.duck.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own))
+    return Rows(rows.rename_columns(_apart(rows.column_names)), tuple(types))
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """`id, id` → `id, id_1`: rows are told by their columns' names."""
+    made: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" for number in count(1))
+        made.append(name if name not in made else next(one for one in free if one not in made and one not in names))
+    return made
+
+
+def explain(context: Context, query: exp.Query) -> Rows:
+    """DuckDB's plan, a row a line."""
+    prepared = prepare(context, query)
+    plan = context.duck.explain(prepared.sql, _relations(context, prepared, {}))
+    return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
+
+
+def _relations(context: Context, prepared: Prepared, given: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
+    return {str(name): _relation(context, name, needs, given.get(name)) for name, needs in prepared.needs.items()}
+
+
+def _relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
+    if name.namespace.lower() == SYSTEM:
+        return system_relation(context, name.name)
+    client = context.lake.table(str(name))
+    if given is not None:
+        return for_duck(given.select(needs.columns), client.table.schema)
+    wanted = Wanted(needs.columns, needs.bounds)
+    rows = client.scan(wanted, user=context.owner(client.table), freshness=context.freshness)
+    return for_duck(rows, client.table.schema)
+
+
+def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """JSON and FILE columns as DuckDB's JSON; else text, over which none of its JSON functions has a shorthand."""
+    for index, name in enumerate(rows.column_names):
+        column = schema.column(name)
+        if column is not None and column.type.name in ("JSON", "FILE"):
+            kind = pa.json_(pa.string())
+            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
+            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
+            rows = rows.set_column(index, name, whole)
+    return rows

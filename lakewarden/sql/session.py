@@ -1,0 +1,60 @@
+"""SQL for one user in one role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakewarden.access.gate import Session
+from lakewarden.access.roles import parse_role
+from lakewarden.operations.audit import AuditLog
+from lakewarden.operations.door import Door
+from lakewarden.operations.read import Freshness
+from lakewarden.sql import rights
+from lakewarden.sql.context import Context
+from lakewarden.sql.duck import Duck
+from lakewarden.sql.execute import execute
+from lakewarden.sql.parse import parse
+from lakewarden.sql.results import Result
+from lakewarden.storage.paths import check_user
+
+if TYPE_CHECKING:
+    from lakewarden.lakehouse import Lakehouse
+
+
+class SqlSession:
+    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
+
+    def __init__(self, lake: Lakehouse, session: Session) -> None:
+        self._lake = lake
+        warehouse = lake.warehouse
+        self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
+        self._duck = Duck(lake.warehouse.settings.sql)
+        self._namespace: str | None = None
+
+    def sql(
+        self,
+        text: str,
+        *,
+        freshness: Freshness = "strong",
+        wait: bool = True,
+        each: Callable[[Result], None] | None = None,
+    ) -> list[Result]:
+        """As `Lakehouse.sql`."""
+        statements = [placed.statement for placed in parse(text)]
+        context = Context(self._lake, self._duck, self._door, self._namespace, freshness, wait)
+        rights.check_batch(context, statements)
+        results = []
+        for statement in statements:
+            results.append(execute(context, statement))
+            self._namespace = context.namespace
+            if each is not None:
+                each(results[-1])
+        return results
+
+
+def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:
+    """Raises:
+    InvalidArgument: an impossible user, or no such role.
+    """
+    return SqlSession(lake, Session(check_user(user), parse_role(role)))
