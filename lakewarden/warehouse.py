@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
+from lakewarden.catalog.erasures import Erasures
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
@@ -38,6 +39,7 @@ class Warehouse:
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry
+    erasures: Erasures
     headers: HeaderCache
     settings: Settings
     clock: Clock
@@ -60,6 +62,7 @@ class Warehouse:
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
+            erasures=Erasures(state),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,
@@ -67,7 +70,7 @@ class Warehouse:
         )
 
     def writer(self, table: Table) -> LogWriter:
-        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)
+        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id, self.erasures.mark)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.
