@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 
 from lakewarden.catalog import changes
+from lakewarden.catalog.certificate import Certificate, certificates
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
@@ -15,6 +16,7 @@ from lakewarden.log.view import read_views
 from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_storage, make_table, new_storage
+from lakewarden.operations.erase import EraseAsked, verify_erased
 from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
@@ -29,6 +31,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
+from lakewarden.verify.search import Searched
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 
@@ -299,6 +302,32 @@ class Lakehouse:
             )
         options = RestoreOptions(version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
+
+    def erase(
+        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+    ) -> Certificate:
+        """Removes all that a user has, hot and cold, and searches for what is left; one that was interrupted goes on.
+
+        Meanwhile the user's writes raise `BeingErased`; afterwards the user may start anew.
+
+        Args:
+            tables: only of these; all USER tables where none is named.
+            deep: read every object under every storage.
+            asked_by: stands in the certificate.
+
+        Raises:
+            NotFound, InvalidArgument: no such table, or a SHARED one; nothing was done.
+            Conflict: something was left, or is still written to; remove what the message names, and erase again.
+        """
+        return self._operator.erase(EraseAsked(user, tuple(tables or ()), asked_by, deep))
+
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+        """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
+        return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
+
+    def erasures(self) -> list[Certificate]:
+        """The certificates, oldest first."""
+        return certificates(self.warehouse.state)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from lakewarden.catalog.certificate import Certificate
 from lakewarden.engine import Engine
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
+from lakewarden.operations.erase import EraseAsked, erase
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog, outcome_of
@@ -87,6 +90,20 @@ class Operator:
             return drop(self.warehouse, self.engine.run, table, id_)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
+
+    def erase(self, asked: EraseAsked) -> Certificate:
+        """Raises as `operations.erase.erase`; the job log knows the user by the keyed hash alone."""
+        started = self.warehouse.clock()
+        job_id = new_job_id("erase", self.warehouse.clock, self.warehouse.new_id)
+        parameters = {"tables": ",".join(asked.tables), "deep": str(asked.deep)}
+        keep = partial(self.jobs.keep, "erase", job_id, started)
+        try:
+            certificate = erase(self.warehouse, self.engine.run, self.jobs, asked, job_id)
+        except Conflict as error:
+            keep(parameters | {"user": self.warehouse.erasures.mark(asked.user)}, "failed", error.code)
+            raise
+        keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
+        return certificate
 
     def run_queued(self) -> list[Job]:
         """Runs what is queued, oldest first; one that fails does not keep back the others."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.erasures import Erasures
+from lakewarden.catalog.exports import Exports
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
@@ -40,6 +41,7 @@ class Warehouse:
     catalog: CatalogStore
     registry: ScopeRegistry
     erasures: Erasures
+    exports: Exports
     headers: HeaderCache
     settings: Settings
     clock: Clock
@@ -63,6 +65,7 @@ class Warehouse:
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
             erasures=Erasures(state),
+            exports=Exports(state),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,

@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -44,21 +44,29 @@ class Erasures:
         """The keyed hash of a user's id: HMAC-SHA-256, its first 128 bits."""
         return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
 
-    def begin(self, wanted: Erasure) -> Erasure:
-        """Notes the erasure, or finds the one of the same user and tables that was interrupted, which then goes on.
+    def begin(self, wanted: Erasure, live: frozenset[str]) -> Erasure:
+        """Notes the erasure, or goes on with one of the same user that was interrupted, which may grow to more tables.
+
+        Args:
+            live: ids of the tables that are there.
 
         Raises:
-            Conflict: one of the same user over other tables is under way.
+            Conflict: one of the same user is under way over a table that is not wanted now.
         """
-        content = {**asdict(wanted), "started_at": wanted.started_at.isoformat()}
+        key = f"{_OPEN}/{wanted.mark}"
         with suppress(AlreadyThere):
-            self._store.create(f"{_OPEN}/{wanted.mark}", json.dumps(content).encode())
+            self._store.create(key, _encoded(wanted))
         found = self.under_way(wanted.mark)
         if found is None:
             raise Conflict("an erasure of this user ended just now; ask for it again")
-        if set(found.tables) != set(wanted.tables):
-            raise Conflict(f"erasure {found.job_id} of this user over other tables is not over; ask for that one again first")
-        return found
+        if not live.intersection(found.tables).issubset(wanted.tables):
+            raise Conflict(
+                f"erasure {found.job_id} of this user, over other tables too, is not over; ask for that one again first"
+            )
+        grown = replace(found, tables=wanted.tables)
+        if grown != found:
+            self._store.put(key, _encoded(grown))
+        return grown
 
     def under_way(self, mark: str) -> Erasure | None:
         key = f"{_OPEN}/{mark}"
@@ -83,3 +91,7 @@ class Erasures:
         with suppress(AlreadyThere):  # another process made it in between: its key holds
             self._store.create(_KEY, secrets.token_bytes(32))
         return self._store.get(_KEY)
+
+
+def _encoded(erasure: Erasure) -> bytes:
+    return json.dumps({**asdict(erasure), "started_at": erasure.started_at.isoformat()}).encode()

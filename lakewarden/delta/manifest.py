@@ -10,6 +10,7 @@ import json
 from datetime import datetime
 
 from lakewarden.clock import to_millis
+from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import open_file
@@ -22,7 +23,10 @@ NAME = "manifest.json"
 
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
-    """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first."""
+    """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
+
+    A scope that was fenced meanwhile keeps none.
+    """
     place = place_of(target.uri)
     known = _schema_versions(place, target, snapshot.files)
     segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)
@@ -36,14 +40,22 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
         "last_sequence_number": last_batch,
     }
     place.replace(NAME, f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]}}\n'.encode())
+    if _fence_at(place, snapshot.version + 1):
+        place.delete([NAME])
 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table that another commit, or a crash, left behind it; says whether that was needed."""
-    if _read(place_of(target.uri)).get("delta_version") == table.version:
+    place = place_of(target.uri)
+    if _read(place).get("delta_version") == table.version or (not table.files() and _fence_at(place, table.version)):
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True
+
+
+def _fence_at(place: Place, version: int) -> bool:
+    commit = CommitLog(place).read(version)
+    return commit is not None and is_fence(commit)
 
 
 def _segment(file: DataFile, schema_version: int) -> str:

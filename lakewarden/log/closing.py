@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakewarden.clock import NewId
@@ -26,7 +27,7 @@ from lakewarden.log.place import PROBES
 from lakewarden.log.position import end_of
 from lakewarden.log.segment import pack_segment
 from lakewarden.log.settle import make_cut
-from lakewarden.log.view import read_view
+from lakewarden.log.view import PendingRows, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -55,11 +56,12 @@ def leave_out(
     *,
     settings: LogSettings,
     new_id: NewId,
+    found: Callable[[PendingRows], None] = lambda pending: None,
     reach: Reach = no_faults,
 ) -> int:
     """Removes all rows of a closed user from the log, and the user's name; returns the last `_seq` that is settled thereby.
 
-    May be repeated.
+    `found` is told of the rows before they go. May be repeated.
 
     Raises:
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
@@ -75,6 +77,8 @@ def leave_out(
             return end_of(done)
         if view.last_position < target:
             continue  # the listing passed one over
+        if user in view.pending:
+            found(view.pending[user])
         try:
             make_cut(store, view, cut_without(view, user, mark), settings, new_id, reach)
         except Missing:

@@ -217,11 +217,6 @@ def _carries_all(seen: LogView, _: str, mark: str) -> NextCut:
     return nextcut.cut_without(seen, "nobody", mark)
 
 
-class _KeepsTheWatermark(Eraser):
-    def fence(self, user: str, upto: int) -> None:
-        super().fence(user, -1)
-
-
 class _LeavesTheTable(Eraser):
     def fence(self, user: str, upto: int) -> None:
         self.house.open(user)
@@ -260,7 +255,6 @@ FAULTS = (
     Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),
     Fault("erases the rows of others too", _replaced(closing, "cut_without", _drops_the_carry)),
     Fault("carries the rows of the erased user", _replaced(closing, "cut_without", _carries_all)),
-    Fault("a fence without the watermark", roles=Roles(eraser=_KeepsTheWatermark)),
     Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),
     Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
 )

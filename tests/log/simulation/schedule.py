@@ -76,7 +76,7 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
-    if _ERASED in house.users and rng.random() < 0.2:
+    if _ERASED in house.users and rng.random() < 0.3:
         spawn("eraser", _alive(partial(roles.eraser(house).erase, _ERASED, 3)))
     elif rng.random() < 0.03:
         spawn("dropper", _alive(partial(drop, house)))
