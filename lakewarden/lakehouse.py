@@ -17,6 +17,7 @@ from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_storage, make_table, new_storage
 from lakewarden.operations.erase import EraseAsked, verify_erased
+from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
 from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
@@ -302,6 +303,37 @@ class Lakehouse:
             )
         options = RestoreOptions(version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
+
+    def export(self, user: str, to: str) -> Export:
+        """Copies all that a user has, flushed first, as Delta tables with their history; the manifest comes last.
+
+        Args:
+            to: a directory or URI that is empty, or holds an earlier or interrupted export of the same user.
+
+        Raises:
+            InvalidArgument: the place holds a credential, or lies in the warehouse (but for its `exports/`) or a storage.
+            InUse: something else lies there.
+            Conflict: a scope could not be flushed, or was rewritten meanwhile; try again.
+        """
+        return self._operator.export(user, to)
+
+    def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
+        """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
+
+        Args:
+            tables: only these; all of the export where none is named. They have to be there, with the same columns.
+
+        Raises:
+            NotFound: no finished export, or no such table in it or here; nothing was written.
+            Corrupt: a file is not what the manifest says; nothing was written.
+        """
+        found = read_manifest(source)
+        wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
+        counts: dict[str, int] = {}
+        for client, table in wanted:
+            rows = exported_rows(found, table).scan()
+            counts[table.name] = client.write(rows.select(client.table.schema.names), user=user).rows
+        return counts
 
     def erase(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"

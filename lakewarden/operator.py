@@ -12,6 +12,7 @@ from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.export import Export, check_target, export
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog, outcome_of
@@ -22,6 +23,7 @@ from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
 
@@ -90,6 +92,18 @@ class Operator:
             return drop(self.warehouse, self.engine.run, table, id_)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
+
+    def export(self, user: str, to: str) -> Export:
+        """Flushes what the user has pending, then copies; raises as `operations.export` does."""
+        place = check_target(self.warehouse, to, check_user(user))
+        started = self.warehouse.clock()
+        job_id = new_job_id("export", self.warehouse.clock, self.warehouse.new_id)
+        failed = [report for report in self.flush(Asked(user=user)) if report.fault]
+        if failed:
+            raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
+        made = export(self.warehouse, user, place, job_id)
+        self.jobs.keep("export", job_id, started, {"user": user}, "completed", f"{len(made.files)} files")
+        return made
 
     def erase(self, asked: EraseAsked) -> Certificate:
         """Raises as `operations.erase.erase`; the job log knows the user by the keyed hash alone."""
