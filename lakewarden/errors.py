@@ -75,6 +75,23 @@ class Conflict(Transient):
     code = "CONFLICT"
 
 
+class BeingErased(Transient):
+    """All that some users have is being erased: until that is over, nothing of theirs is taken."""
+
+    code = "CONFLICT"
+
+    def __init__(self, users: frozenset[str]) -> None:
+        named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
+        super().__init__(
+            f"user {named} is being erased, or was while this was written: their rows are not kept, those of others in the same"
+            " call may be; write again when the erasure is over"
+        )
+        self.users = users
+
+    def __reduce__(self) -> tuple[type[BeingErased], tuple[frozenset[str]]]:
+        return BeingErased, (self.users,)
+
+
 class Unsupported(Terminal):
     """Known, and not for this."""
 

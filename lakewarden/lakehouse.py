@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
+from lakewarden.catalog.certificate import Certificate, certificates
 from lakewarden.catalog.model import Catalog, Column, Namespace, Storage, Table, TableType, View
 from lakewarden.catalog.options import alter_options
 from lakewarden.clock import Clock, NewId, random_id, system_clock
@@ -18,6 +19,8 @@ from lakewarden.log.view import read_views
 from lakewarden.operations.check import Finding, check, storages_named
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_table
+from lakewarden.operations.erase import EraseAsked, verify_erased
+from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
 from lakewarden.operations.health import StorageHealth, health
 from lakewarden.operations.jobs import Job, JobLog, Queueable
 from lakewarden.operations.optimize import OptimizeOptions
@@ -35,6 +38,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
+from lakewarden.verify.search import Searched
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 if TYPE_CHECKING:
@@ -375,6 +379,63 @@ class Lakehouse:
             )
         options = RestoreOptions(version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
+
+    def export(self, user: str, to: str) -> Export:
+        """Copies all that a user has, flushed first, as Delta tables with their history; the manifest comes last.
+
+        Args:
+            to: a directory or URI that is empty, or holds an earlier or interrupted export of the same user.
+
+        Raises:
+            InvalidArgument: the place holds a credential, or lies in the warehouse (but for its `exports/`) or a storage.
+            InUse: something else lies there.
+            Conflict: a scope could not be flushed, or was rewritten meanwhile; try again.
+        """
+        return self._operator.export(user, to)
+
+    def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
+        """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
+
+        Args:
+            tables: only these; all of the export where none is named. They have to be there, with the same columns.
+
+        Raises:
+            NotFound: no finished export, or no such table in it or here; nothing was written.
+            Corrupt: a file is not what the manifest says; nothing was written.
+        """
+        found = read_manifest(source)
+        wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
+        counts: dict[str, int] = {}
+        for client, table in wanted:
+            rows = exported_rows(found, table).scan()
+            counts[table.name] = client.write(rows.select(client.table.schema.names), user=user).rows
+        return counts
+
+    def erase(
+        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+    ) -> Certificate:
+        """Removes all that a user has, hot and cold, and searches for what is left; one that was interrupted goes on.
+
+        Meanwhile the user's writes raise `BeingErased`; afterwards the user may start anew.
+
+        Args:
+            tables: only of these; all USER tables where none is named.
+            deep: read every object under every storage.
+            asked_by: stands in the certificate.
+
+        Raises:
+            NotFound, InvalidArgument: no such table, or a SHARED one; nothing was done.
+            Conflict: something was left, or is still written to; remove what the message names, and erase again.
+        """
+        return self._operator.erase(EraseAsked(user, tuple(tables or ()), asked_by, deep))
+
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+        """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
+        return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
+
+    def erasures(self) -> list[Certificate]:
+        """The certificates, oldest first."""
+        return certificates(self.warehouse.state)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from lakewarden.catalog.certificate import Certificate
 from lakewarden.engine import Engine
-from lakewarden.errors import LakewardenError
+from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
+from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.export import Export, check_target, export
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog, outcome_of
@@ -19,6 +23,7 @@ from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
 
@@ -88,6 +93,32 @@ class Operator:
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
+
+    def export(self, user: str, to: str) -> Export:
+        """Flushes what the user has pending, then copies; raises as `operations.export` does."""
+        place = check_target(self.warehouse, to, check_user(user))
+        started = self.warehouse.clock()
+        job_id = new_job_id("export", self.warehouse.clock, self.warehouse.new_id)
+        failed = [report for report in self.flush(Asked(user=user)) if report.fault]
+        if failed:
+            raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
+        made = export(self.warehouse, user, place, job_id)
+        self.jobs.keep("export", job_id, started, {"user": user}, "completed", f"{len(made.files)} files")
+        return made
+
+    def erase(self, asked: EraseAsked) -> Certificate:
+        """Raises as `operations.erase.erase`; the job log knows the user by the keyed hash alone."""
+        started = self.warehouse.clock()
+        job_id = new_job_id("erase", self.warehouse.clock, self.warehouse.new_id)
+        parameters = {"tables": ",".join(asked.tables), "deep": str(asked.deep)}
+        keep = partial(self.jobs.keep, "erase", job_id, started)
+        try:
+            certificate = erase(self.warehouse, self.engine.run, self.jobs, asked, job_id)
+        except Conflict as error:
+            keep(parameters | {"user": self.warehouse.erasures.mark(asked.user)}, "failed", error.code)
+            raise
+        keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
+        return certificate
 
     def run_queued(self, only: Collection[str] | None = None) -> list[Job]:
         """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
+from lakewarden.catalog.erasures import Erasures
+from lakewarden.catalog.exports import Exports
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
@@ -40,6 +42,8 @@ class Warehouse:
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry
+    erasures: Erasures
+    exports: Exports
     headers: HeaderCache
     settings: Settings
     clock: Clock
@@ -62,6 +66,8 @@ class Warehouse:
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
+            erasures=Erasures(state),
+            exports=Exports(state),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,
@@ -73,7 +79,7 @@ class Warehouse:
         return LockFactory(self.state.uri, self.settings.locks)
 
     def writer(self, table: Table) -> LogWriter:
-        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id)
+        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id, self.erasures.mark)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.

@@ -40,6 +40,16 @@ class ScopeRegistry:
             if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
                 self._fold(table_id)
 
+    def discard(self, table_id: str, user: str) -> bool:
+        """Forgets one user of a table, and what others fold meanwhile too; whether there was one."""
+        found = False
+        while named := {key: users for key, users in self._segments(table_id).items() if user in users}:
+            found = True
+            if kept := frozenset().union(*named.values()) - {user}:
+                self._write(table_id, kept)
+            self._store.delete(named)
+        return found
+
     def remove(self, table_id: str) -> None:
         """Forgets a table that was dropped."""
         self._store.delete([stored.key for stored in self._store.list(_prefix(table_id))])

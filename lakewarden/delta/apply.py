@@ -9,12 +9,15 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
+from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
+from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState, ScopeTarget
 
@@ -119,11 +122,28 @@ class ColdApply:
         now = self._clock()
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
-        snapshot = self._commit(written, stamp, end, number if written.files else None, now)
+        try:
+            snapshot = self._commit(written, stamp, end, number if written.files else None, now)
+        except Conflict:
+            self._discard(written.files, stamp)
+            raise
         self._reach("after-commit")
         write_manifest(self._target, snapshot, last_batch=number if written.files else number - 1, now=now)
         self._reach("after-manifest")
         self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
+
+    def _discard(self, files: tuple[NewFile, ...], stamp: CommitStamp) -> None:
+        """Removes files of a commit that was refused, unless it is there: the answer of an earlier try may have got lost."""
+        newest = ScopeTable.open(self._target.location)
+        if newest is None or not files:
+            return
+        place = place_of(self._target.location)
+        log, since = CommitLog(place), -1 if self.table is None else self.table.version
+        later = [log.read(version) for version in range(newest.version, since, -1)]
+        stamps = [None if commit is None else commit.info.get("userMetadata") for commit in later]
+        fenced = later[:1] and later[0] is not None and is_fence(later[0])
+        if fenced or (None not in later and stamp.text() not in stamps):
+            place.delete(file.path for file in files)
 
     def _change(self, rows: pa.Table) -> Change:
         if self.table is None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from lakewarden.delta.place import Place
+from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing
 
@@ -28,6 +29,13 @@ class Commit:
         """Milliseconds since the epoch as its writer's clock said; 0 where it said nothing. Order is by version, not by this."""
         found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
         return found if isinstance(found, int) else 0
+
+
+def is_fence(commit: Commit) -> bool:
+    """Whether nothing that was committed before it is there any more."""
+    text = commit.info.get("userMetadata")
+    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    return stamp is not None and stamp.operation in (DROP, ERASE)
 
 
 class CommitLog:

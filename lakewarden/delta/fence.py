@@ -8,12 +8,15 @@ fence once nobody can hold such a snapshot any more.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from lakewarden.clock import Clock
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG
-from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import DROP, CommitStamp
+from lakewarden.delta.create import create_table
+from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.report import ScopeTarget
@@ -43,11 +46,55 @@ def fence(target: ScopeTarget, *, job_id: str) -> int | None:
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
-def _emptied(table: ScopeTable, target: ScopeTarget, job_id: str) -> int:
+@dataclass(frozen=True)
+class Fenced:
+    """The fence's version, and what lay there before: files of every kind, and their bytes."""
+
+    version: int
+    files: int
+    bytes: int
+
+
+def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> Fenced:
+    """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
+
+    What cannot be opened is removed whole. May be repeated.
+
+    Raises:
+        Conflict: others kept on committing.
+    """
+    place = place_of(target.location)
+    before = place.sizes()
+    for _ in range(_ATTEMPTS):
+        try:
+            version = _settled(target, place, watermark, job_id, clock)
+        except Conflict:
+            continue
+        _clear(target.location, version)
+        return Fenced(version, len(before), sum(before.values()))
+    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
+
+
+def _settled(target: ScopeTarget, place: Place, watermark: int, job_id: str, clock: Clock) -> int:
+    try:
+        table = ScopeTable.open(target.location)
+        if table is not None:
+            known = table.watermark(target.app_id)
+            settled = watermark if known is None else max(known, watermark)
+            return _emptied(table, target, job_id, ERASE, (target.app_id, settled))
+    except Corrupt:
+        place.delete(place.names())
+    create_table(target, (), CommitStamp(job_id, ERASE), (target.app_id, watermark), now=clock())
+    return 0
+
+
+def _emptied(
+    table: ScopeTable, target: ScopeTarget, job_id: str, operation: str = DROP, transaction: tuple[str, int] | None = None
+) -> int:
     """Commits and checkpoints a version without files."""
     files = table.files()
-    stamp = CommitStamp(job_id, DROP, {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
-    table.empty(stamp=stamp)
+    stamp = CommitStamp(job_id, operation, {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
+    table.empty(stamp=stamp, transaction=transaction)
     fenced = ScopeTable.open(target.location)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")

@@ -19,6 +19,9 @@ from lakewarden.report import ScopeTarget
 VERSION_KEY = b"lakewarden.schema_version"
 MIN_KEY = b"lakewarden.min_seq"
 MAX_KEY = b"lakewarden.max_seq"
+TABLE_KEY = b"lakewarden.table"
+USER_KEY = b"lakewarden.user"
+"""Whose rows they are, wherever the file is copied to. Not in files of SHARED tables."""
 
 _ZSTD_LEVEL = 1
 _DICTIONARY_ROWS = 4096
@@ -67,7 +70,7 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str) -> NewFile:
     schema = file_schema(target.schema)
     ordered = pa.Table.from_arrays([rows.column(field.name) for field in schema], schema=schema)
     first, last = seq_range(ordered)
-    data = _parquet(ordered, target, {VERSION_KEY: str(target.schema.version)} | _seq_keys(first, last))
+    data = _parquet(ordered, target, {VERSION_KEY: str(target.schema.version)} | _seq_keys(first, last) | _scope_keys(target))
     place_of(target.location).write(name, data)
     return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
 
@@ -80,6 +83,11 @@ def seq_range(rows: pa.Table) -> tuple[int | None, int | None]:
 
 def _seq_keys(first: int | None, last: int | None) -> dict[bytes, str]:
     return {} if first is None else {MIN_KEY: str(first), MAX_KEY: str(last)}
+
+
+def _scope_keys(target: ScopeTarget) -> dict[bytes, str]:
+    user = {} if target.scope.user is None else {USER_KEY: target.scope.user}
+    return {TABLE_KEY: str(target.scope.table)} | user
 
 
 def _parquet(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> pa.Buffer:

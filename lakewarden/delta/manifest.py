@@ -10,7 +10,7 @@ import json
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import open_file
@@ -29,11 +29,14 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
 
     Where another commit has come since, its maker may have written already, and this just took it back: then what that
-    commit shows is written again. So the last of all writers leaves the newest version.
+    commit shows is written again. So the last of all writers leaves the newest version. A fenced scope keeps none.
     """
     log = CommitLog(place_of(target.location))
     _write(target, snapshot, last_batch, now)
     while log.has(snapshot.version + 1) and (table := ScopeTable.open(target.location)):
+        if _is_fence(table):
+            place_of(target.location).delete([NAME])
+            return
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, table.next_batch() - 1, now)
 
@@ -56,10 +59,16 @@ def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: dateti
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table that another commit, or a crash, left behind it; says whether that was needed."""
-    if _read(place_of(target.location)).get("delta_version") == table.version:
+    place = place_of(target.location)
+    if _read(place).get("delta_version") == table.version or _is_fence(table):
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True
+
+
+def _is_fence(table: ScopeTable) -> bool:
+    commit = None if table.files() else CommitLog(place_of(table.location)).read(table.version)
+    return commit is not None and is_fence(commit)
 
 
 def _segment(file: DataFile, schema_version: int) -> str:

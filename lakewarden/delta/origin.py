@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import DROP
+from lakewarden.delta.stamp import DROP, ERASE
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.report import ScopeTarget
@@ -12,13 +12,13 @@ from lakewarden.report import ScopeTarget
 def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
     """Says where the table came from, if its last flush was another scope's; empty where it is `target`'s own.
 
-    A table that was dropped, and one that no flush of ours has written to, is nobody's.
+    A table that was dropped or erased, and one that no flush of ours has written to, is nobody's.
     """
     for entry in walk(place_of(table.location), table.version):
         stamp = entry.stamp
         if stamp is None:
             continue
-        if stamp.operation == DROP:
+        if stamp.operation in (DROP, ERASE):
             return ""
         if stamp.app_id is None:
             continue

@@ -46,6 +46,10 @@ class Place(Protocol):
         """Every object below, or below a folder, sorted; an absent folder is empty."""
         ...
 
+    def sizes(self) -> dict[str, int]:
+        """Every object below and its bytes."""
+        ...
+
     def delete(self, names: Iterable[str]) -> None:
         """Those already gone are no error."""
         ...
@@ -104,6 +108,10 @@ class LocalPlace:
         with delta_errors(f"cannot list {root}"):
             return sorted(str(path.relative_to(self._root)) for path in root.rglob("*") if not path.is_dir())
 
+    def sizes(self) -> dict[str, int]:
+        with delta_errors(f"cannot list {self._root}"):
+            return {name: os.path.getsize(self._path(name)) for name in self.names()}
+
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             with delta_errors(f"cannot delete {self._path(name)}"):
@@ -144,6 +152,9 @@ class RemotePlace:
 
     def names(self, folder: str = "") -> list[str]:
         return [found.key for found in self._store.list(folder)]
+
+    def sizes(self) -> dict[str, int]:
+        return {found.key: found.size for found in self._store.list("")}
 
     def delete(self, names: Iterable[str]) -> None:
         self._store.delete(names)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 _MARK = "lakewarden"
 _FORMAT = 1
 DROP = "DROP"
-"""The operation of the fence that ends a table (delta/fence.py)."""
+ERASE = "ERASE"
+"""Operations of the commits that are fences (delta/fence.py)."""
 
 
 @dataclass(frozen=True)

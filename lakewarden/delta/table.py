@@ -241,8 +241,11 @@ class ScopeTable:
                 " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
             )
 
-    def empty(self, *, stamp: CommitStamp) -> int:
+    def empty(self, *, stamp: CommitStamp, transaction: tuple[str, int] | None = None) -> int:
         """Commits a version without any file, strictly, and returns it. deltalake itself finds what to remove.
+
+        Args:
+            transaction: application id and version, in the same commit.
 
         Raises:
             Conflict: another commit came between; nothing was changed.
@@ -252,7 +255,7 @@ class ScopeTable:
                 [],
                 "overwrite",
                 self.delta.schema(),
-                commit_properties=commit_properties(stamp, strict=True, read_version=self.version),
+                commit_properties=commit_properties(stamp, transaction, strict=True, read_version=self.version),
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1

@@ -23,6 +23,10 @@ while more than these are settled is told that its rows may or may not have been
 _ID_DIGITS = 12
 """Of a put's id, enough to tell the few contenders for one position apart."""
 
+ERASURES_REMEMBERED = 64
+"""Erasures of which a cut says how far they went. Each settles more than eight positions, so a put that lies below one
+that was forgotten is not among the last `REMEMBERED` either."""
+
 _ATTEMPTS = 100
 
 
@@ -41,6 +45,10 @@ class Cut:
     """Beginnings of the ids of the puts at the last positions up to `upto`, the last one's last."""
     sealed: bool = False
     """The table was dropped: nothing is appended any more."""
+    closed: tuple[str, ...] = ()
+    """Keyed hashes of the users who are being erased: nothing of theirs is appended."""
+    erased: Mapping[str, int] = field(default_factory=dict)
+    """By keyed hash, the last ones last: the position up to which a user's rows were left out."""
 
     def covers(self, position: int) -> bool:
         """Whether nobody will read a segment that is put at the position from now on."""
@@ -50,6 +58,12 @@ class Cut:
         """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten."""
         index = len(self.taken) - 1 - (self.upto - position)
         return None if index < 0 else self.taken[index] == put_id[:_ID_DIGITS]
+
+
+def remember_erased(erased: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """The same of erasures."""
+    before = {user: position for user, position in erased.items() if user not in more}
+    return dict(list({**before, **more}.items())[-ERASURES_REMEMBERED:])
 
 
 def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
@@ -64,6 +78,8 @@ def encode_cut(cut: Cut) -> bytes:
         "settled": dict(cut.settled),
         "taken": "".join(cut.taken),
         "sealed": cut.sealed,
+        "closed": cut.closed,
+        "erased": dict(cut.erased),
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -79,6 +95,8 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             settled=content["settled"],
             taken=tuple(taken[at : at + digits] for at in range(0, len(taken), digits)),
             sealed=content["sealed"],
+            closed=tuple(content.get("closed", ())),
+            erased=content.get("erased", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import position_of, seq_of
 from lakewarden.log.segment import Chunk, pack_segment
@@ -146,26 +146,45 @@ class Gathering:
             else:
                 group[0].receipt = self._put_all(group[0])
         except (StorageUnavailable, Conflict, NotFound) as error:
-            for call in group:
+            for call in _open(group):
                 call.error = type(error)(error.message) if call is not group[0] else error
         except LakewardenError as error:
-            for call in group:
+            for call in _open(group):
                 call.error = error
 
     def _serve_shared(self, group: list[_Call]) -> None:
+        while group:
+            try:
+                self._put_shared(group)
+            except BeingErased as error:
+                _refuse(group, error.users)
+            group = _open(group)
+
+    def _put_shared(self, group: list[_Call]) -> None:
+        """One segment for all of them. Who was not seen to be closed before the put is told afterwards.
+
+        Raises:
+            BeingErased: nothing was put, for the sake of these users' calls.
+        """
         chunks = [chunk for call in group for chunk in call.parcels[0].chunks]
-        position = self._put(group[0].parcels[0].schema_version, chunks, None)
+        users = frozenset(chunk.user for chunk in chunks)
+        position = self._put(group[0].parcels[0].schema_version, chunks, users, None)
+        _refuse(group, self._placing.refused(users, position))
         ordinal = 0
         for call in group:
             rows = call.parcels[0].rows
             ordinal += rows
-            call.receipt = Receipt(rows, seq_of(position, ordinal - 1))
+            if call.error is None:
+                call.receipt = Receipt(rows, seq_of(position, ordinal - 1))
 
     def _put_all(self, call: _Call) -> Receipt:
         done, position, after = 0, 0, call.after
         for index, parcel in enumerate(call.parcels):
+            users = frozenset(chunk.user for chunk in parcel.chunks)
             try:
-                position = self._put(parcel.schema_version, parcel.chunks, after)
+                position = self._put(parcel.schema_version, parcel.chunks, users, after)
+                if refused := self._placing.refused(users, position):
+                    raise BeingErased(refused)
             except LakewardenError as error:
                 if index == 0:
                     raise
@@ -174,10 +193,21 @@ class Gathering:
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
-    def _put(self, schema_version: int, chunks: Sequence[Chunk], after: int | None) -> int:
+    def _put(self, schema_version: int, chunks: Sequence[Chunk], users: frozenset[str], after: int | None) -> int:
         put_id = self._new_id()
         stored_at = int(self._clock().timestamp() * 1_000_000)
-        return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks)), after)
+        return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
+
+
+def _open(group: Sequence[_Call]) -> list[_Call]:
+    return [call for call in group if not call.over]
+
+
+def _refuse(group: Sequence[_Call], users: frozenset[str]) -> None:
+    for call in group:
+        own = users.intersection(chunk.user for chunk in call.parcels[0].chunks) if users else users
+        if own:
+            call.error = BeingErased(own)
 
 
 def _half_way(parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:

@@ -8,7 +8,7 @@ proportion to that scope's own rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.log.segment import Header, RowRange
@@ -28,6 +28,8 @@ class NextCut:
     moved: tuple[tuple[RowRange, ...], ...]
     """Chunks to be carried, per object in which they lie."""
     marks: dict[str, int]
+    erased: Mapping[str, int] = field(default_factory=dict)
+    """By keyed hash: users whose rows up to a position are left out."""
 
 
 def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings) -> NextCut | None:
@@ -44,6 +46,17 @@ def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings) -
     needed = _needed(marks, live, view.last_position)
     plan = NextCut(upto, tuple(header.key for header in kept), tuple(moved), needed)
     return plan if _says_more(view, plan) else None
+
+
+def cut_without(view: LogView, user: str, mark: str) -> NextCut:
+    """The cut that settles every position of the view and carries all open rows but this user's."""
+    marks = {**view.cut.settled, user: view.end}
+    theirs = {header.key for header in view.carry if any(each.user == user for each in header.ranges)}
+    kept = [header for header in view.carry if header.key not in theirs and _open(header, marks)]
+    left = (*(header for header in view.carry if header.key in theirs), *view.run)
+    moved = tuple(open_ranges for header in left if (open_ranges := _open(header, marks)))
+    needed = _needed(marks, kept, view.last_position)
+    return NextCut(view.last_position, tuple(header.key for header in kept), moved, needed, {mark: view.last_position})
 
 
 def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cut import Cut, newest_cut
@@ -18,14 +18,19 @@ from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.segment import read_put_id
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
-_PROBES = 8
-"""Positions found taken, one after the other, before the log is listed instead."""
+PROBES = 8
+"""Positions found taken, one after the other, before the log is listed instead. Who has not looked at the cuts since some
+moment tries none that lies further than this beyond the last one that was taken then."""
 
 _LOST_RACES = 10_000
 """Others' appends that one append lets pass; each of them got a position, so this is far beyond any contention."""
 
 _WAITS = (0.0, 0.02, 0.1, 0.5, 2.0)
 """Seconds before each look for a put whose answer was lost; then the outcome is called unknown."""
+
+
+Mark = Callable[[str], str]
+"""The keyed hash by which a cut names a user who is being erased."""
 
 
 class _Fate(Enum):
@@ -40,20 +45,29 @@ class Segment:
 
     put_id: str
     data: bytes
+    users: frozenset[str]
+    """Whose rows are in it."""
 
 
 class Placing:
     """Puts segments at a partition's positions, and remembers where the next one may be."""
 
     def __init__(
-        self, store: ObjectStore, log_id: str, *, pause: Callable[[float], None] = time.sleep, reach: Reach = no_faults
+        self,
+        store: ObjectStore,
+        log_id: str,
+        mark: Mark,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        reach: Reach = no_faults,
     ) -> None:
         self._store = store
         self._log_id = log_id
+        self._mark = mark
         self._pause = pause
         self._reach = reach
         self._next: int | None = None
-        """After a position that was seen taken or cut."""
+        """After a position that was taken before the last look at the cuts; None when it is not known."""
         self._cut = Cut()
 
     def place(self, segment: Segment, after: int | None = None) -> int:
@@ -61,29 +75,56 @@ class Placing:
 
         Raises:
             Conflict: `after` was given and is not the last position any more.
+            BeingErased: some of the users are being erased, or were meanwhile; nothing was appended.
             NotFound: the partition is sealed: its table was dropped.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
         self._not_sealed(self._cut)
+        # A call that fails leaves nothing: to go on from where it stopped would be to go on without a look.
+        known, self._next = self._next, None
+        looked = False
         for attempt in range(_LOST_RACES):
-            position = after + 1 if after is not None else self._free_position(attempt)
+            listed = known is None or (attempt > 0 and attempt % PROBES == 0)
+            looked = looked or listed
+            position = self._choose(None if listed else known, after)
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
+            self._admit(segment, None)
             if self._append_at(position, segment):
-                self._next = position + 1
+                self._next = max(position, self._cut.upto) + 1
                 return position
+            # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
+            self._admit(segment, position if looked else None)
             if after is not None:
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
-            self._next = max(position, self._cut.upto) + 1
+            known = max(position, self._cut.upto) + 1
         raise Conflict(f"log {self._log_id}: {_LOST_RACES} positions were taken by others, one after the other; try again")
 
-    def _free_position(self, attempt: int) -> int:
-        if self._next is None or (attempt and attempt % _PROBES == 0):
+    def refused(self, users: frozenset[str], position: int | None) -> frozenset[str]:
+        """Those of the users who are closed, as the last look saw it, or whose rows up to the position were left out."""
+        late = set() if position is None else {user for user, upto in self._cut.erased.items() if upto >= position}
+        gone = late.union(self._cut.closed)
+        return frozenset(user for user in users if self._mark(user) in gone) if gone else frozenset()
+
+    def _admit(self, segment: Segment, position: int | None) -> None:
+        if self.refused(segment.users, position):
+            self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))  # they may be open again
+            if refused := self.refused(segment.users, position):
+                raise BeingErased(refused)
+
+    def _choose(self, known: int | None, after: int | None) -> int:
+        if after is not None:
+            # What was read through may lie beyond a cut that this writer has not seen.
             self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))
-            found = names.listings(each.key for each in self._store.list(names.segments(self._log_id)))
-            last = found[self._log_id].last_position if found else self._cut.upto
-            self._next = max(last, self._cut.upto) + 1
-        return self._next
+            return after + 1
+        return self._free_position() if known is None else known
+
+    def _free_position(self) -> int:
+        """In this order: who sees a segment that was put after some cut sees that cut as well."""
+        found = names.listings(each.key for each in self._store.list(names.segments(self._log_id)))
+        self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))
+        last = found[self._log_id].last_position if found else self._cut.upto
+        return max(last, self._cut.upto) + 1
 
     def _append_at(self, position: int, segment: Segment) -> bool:
         """Whether the segment is appended at the position; if not, nobody has seen it there and nobody will."""

@@ -140,13 +140,19 @@ def _slices(data: pa.Table, users: Sequence[str], counts: Sequence[int], limit: 
 
 def _cut_out(batches: list[pa.RecordBatch], user: str, start: int, size: int) -> Iterator[Chunk]:
     if len(batches) == 1:
-        yield Chunk(user, size, memoryview(batches[0].slice(start, size).serialize()))
+        yield Chunk(user, size, _alone(batches[0], start, size))
         return
     for batch in batches:
         first, last = max(0, start), min(batch.num_rows, start + size)
         if first < last:
-            yield Chunk(user, last - first, memoryview(batch.slice(first, last - first).serialize()))
+            yield Chunk(user, last - first, _alone(batch, first, last - first))
         start -= batch.num_rows
+
+
+def _alone(batch: pa.RecordBatch, start: int, size: int) -> memoryview:
+    """The rows encoded, and no byte of their neighbours: Arrow fills a slice's buffers up with what lies behind it."""
+    own = batch if size == batch.num_rows else batch.take(np.arange(start, start + size))
+    return memoryview(own.serialize())
 
 
 def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[TableSchema, ...]) -> pa.Table:

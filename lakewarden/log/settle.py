@@ -15,7 +15,7 @@ from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.carry import make_carry
 from lakewarden.log.clean import clean
-from lakewarden.log.cut import Cut, encode_cut, newest_version, remember
+from lakewarden.log.cut import Cut, encode_cut, newest_version, remember, remember_erased
 from lakewarden.log.nextcut import NextCut, next_cut
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
@@ -52,7 +52,7 @@ def settle(
         if failure is not None:
             raise failure
         try:
-            if _make(store, view, plan, settings, new_id, reach):
+            if make_cut(store, view, plan, settings, new_id, reach):
                 settled = {}  # all of it is in the cut that counts
         except StorageUnavailable as error:
             failure = error  # the cut may be there all the same: the next look tells
@@ -62,13 +62,26 @@ def settle(
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
-def _make(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> bool:
-    """Creates the next cut; whether it counts."""
+def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> bool:
+    """Creates the cut that follows the view's; whether it counts.
+
+    Raises:
+        Missing: others cleaned away what was to be carried.
+        StorageUnavailable: the cut may be there all the same.
+    """
     version = view.cut.version + 1
     carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id)
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
-    cut = Cut(version, plan.upto, (*plan.kept, *carried), plan.marks, remember(view.cut.taken, taken))
+    cut = Cut(
+        version,
+        plan.upto,
+        (*plan.kept, *carried),
+        plan.marks,
+        remember(view.cut.taken, taken),
+        closed=view.cut.closed,
+        erased=remember_erased(view.cut.erased, plan.erased),
+    )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
     except AlreadyThere:

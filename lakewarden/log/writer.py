@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.gather import Gathering, Receipt, parcels_of
-from lakewarden.log.place import Placing
+from lakewarden.log.place import Mark, Placing
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.settings import LogSettings
@@ -25,12 +25,13 @@ class LogWriter:
         settings: LogSettings,
         clock: Clock,
         new_id: NewId,
+        mark: Mark,
         *,
         pause: Callable[[float], None] = time.sleep,
         reach: Reach = no_faults,
     ) -> None:
         self._settings = settings
-        self._gathering = Gathering(Placing(store, log_id, pause=pause, reach=reach), settings, clock, new_id)
+        self._gathering = Gathering(Placing(store, log_id, mark, pause=pause, reach=reach), settings, clock, new_id)
 
     def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.
@@ -41,6 +42,7 @@ class LogWriter:
         Raises:
             Conflict: another write came after `after`; nothing was written.
             PartlyAppended: of several segments, the first ones were appended.
+            BeingErased: of these users nothing is taken now.
             NotFound: the table was dropped.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """

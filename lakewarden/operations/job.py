@@ -12,6 +12,9 @@ _PREFIX: dict[Operation, str] = {
     "vacuum": "VA",
     "restore": "RS",
     "drop": "CL",
+    "export": "UE",
+    "import": "UI",
+    "erase": "UC",
 }
 """Prefixes of kalamdb.md 3.3 where it has one."""
 

@@ -67,7 +67,12 @@ class JobLog:
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]
     ) -> Job:
         """Notes a job that was run at once, when it is over."""
-        status, message = outcome_of(reports)
+        return self.keep(operation, job_id, started_at, parameters, *outcome_of(reports))
+
+    def keep(
+        self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], status: JobStatus, message: str
+    ) -> Job:
+        """The same, in words of the caller's own."""
         return self._keep(Job(job_id, operation, status, started_at, parameters, message, started_at, self.clock()))
 
     def claim(self, job: Job) -> Job:
@@ -102,10 +107,19 @@ class JobLog:
             keys[entry.key.rsplit("/", 1)[0]] = entry.key  # listed in order, so the last state stays
         return [_decode(key, self.store.get(key)) for key in sorted(keys.values())[:limit]]
 
+    def hide_user(self, user: str, mark: str) -> int:
+        """Puts the keyed hash in place of a user's id wherever a job names it; in how many states one did."""
+        hidden = 0
+        for entry in self.store.list(_ROOT):
+            job = _decode(entry.key, self.store.get(entry.key))
+            if (other := _without(job, user, mark)) != job:
+                self.store.put(entry.key, _encode(other))
+                hidden += 1
+        return hidden
+
     def _keep(self, job: Job) -> Job:
-        content = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(job).items()}
         try:
-            self.store.create(_key(job), json.dumps(content, ensure_ascii=False).encode())
+            self.store.create(_key(job), _encode(job))
         except AlreadyThere as error:
             raise Conflict(f"job {job.job_id} was taken by somebody else meanwhile") from error
         return job
@@ -123,6 +137,16 @@ def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
 
 def _key(job: Job) -> str:
     return f"{_ROOT}/{_LAST_MILLIS - to_millis(job.created_at):014d}-{job.job_id}/{job.step:04d}"
+
+
+def _without(job: Job, user: str, mark: str) -> Job:
+    parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
+    return replace(job, parameters=parameters, message=job.message.replace(f"[{user}]", f"[{mark}]"))
+
+
+def _encode(job: Job) -> bytes:
+    content = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(job).items()}
+    return json.dumps(content, ensure_ascii=False).encode()
 
 
 def _decode(key: str, text: bytes) -> Job:

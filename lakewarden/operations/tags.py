@@ -59,6 +59,17 @@ def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tu
     return kept
 
 
+def remove_tags(state: ObjectStore, table_id: str, user: str) -> int:
+    """Removes every tag of one user's scope; how many there were."""
+    found = [entry.key for entry in state.list(_home(table_id, user))]
+    state.delete(found)
+    return len(found)
+
+
 def _key(table_id: str, tag: Tag) -> str:
     """By a hash of the user: any text may be a user id, and no tag is ever looked up by listing users."""
-    return f"tags/{table_id}/{hashlib.sha256((tag.user or '').encode()).hexdigest()}/{tag.name}"
+    return f"{_home(table_id, tag.user)}/{tag.name}"
+
+
+def _home(table_id: str, user: str | None) -> str:
+    return f"tags/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"

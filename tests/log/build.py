@@ -75,7 +75,7 @@ class Store(LocalObjects):
 
 
 def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWriter:
-    return LogWriter(store, LOG, settings or LogSettings(), system_clock, random_id, pause=lambda seconds: None)
+    return LogWriter(store, LOG, settings or LogSettings(), system_clock, random_id, str.upper, pause=lambda seconds: None)
 
 
 def view_of(store: LocalObjects) -> LogView:

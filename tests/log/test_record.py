@@ -14,7 +14,7 @@ from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.record import DELETE, OP, SEQ, UPSERT, USER, LogBatch, decode, encode, log_batch, log_schema
 from lakewarden.log.segment import Chunk, RowRange
 from lakewarden.settings import LogSettings
-from tests.log.build import NOTES, column, notes
+from tests.log.build import NOTES, column, joined, notes
 
 EVERYTHING = TableSchema(
     1,
@@ -135,3 +135,11 @@ def test_columns_of_no_table_or_type_are_refused() -> None:
         log_batch(NOTES, pa.table({"nope": [1]}), "u", UPSERT)
     with pytest.raises(InvalidArgument, match="not of the types of schema version 1"):
         log_batch(NOTES, pa.table({"id": ["x"]}), "u", UPSERT)
+
+
+def test_a_chunk_holds_no_byte_of_its_neighbours() -> None:
+    chunks = encode(joined(*(notes(user, 1, 2) for user in ("first-user", "second-user", "third-user"))), LogSettings())
+    assert [chunk.user for chunk in chunks] == ["first-user", "second-user", "third-user"]
+    for chunk in chunks:
+        others = {"first-user", "second-user", "third-user"} - {chunk.user}
+        assert not any(other.encode() in bytes(chunk.data) for other in others)

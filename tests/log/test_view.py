@@ -34,7 +34,7 @@ def test_an_unknown_log_is_empty(store: Store) -> None:
 
 def test_pending_rows_are_counted_by_scope(store: Store) -> None:
     clock = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(hours=1)])
-    late = LogWriter(store, LOG, LogSettings(), lambda: next(clock), random_id)
+    late = LogWriter(store, LOG, LogSettings(), lambda: next(clock), random_id, str.upper)
     for batch in (joined(notes("a", 1, 2), notes("b", 3)), notes("a", 4), notes("a", 5)):
         late.append(batch)
     view = view_of(store)
@@ -77,7 +77,7 @@ def test_a_bounded_cache_forgets_the_oldest(store: Store) -> None:
 
 def test_all_logs_are_found_by_one_listing_and_quiet_ones_cost_nothing(store: Store) -> None:
     def writer_of(log_id: str) -> LogWriter:
-        return LogWriter(store, log_id, LogSettings(), lambda: NOON, random_id)
+        return LogWriter(store, log_id, LogSettings(), lambda: NOON, random_id, str.upper)
 
     cache, logs = HeaderCache(), [f"log{n}" for n in range(20)]
     for log_id in logs:

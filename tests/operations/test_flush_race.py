@@ -171,7 +171,9 @@ def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event
         client = lake.table(NOTES)
         warehouse = lake.warehouse
         store = _HeldStore(warehouse.state, reach)
-        writer = LogWriter(store, client.table.log_id, warehouse.settings.log, clock, random_id, reach=reach)
+        writer = LogWriter(
+            store, client.table.log_id, warehouse.settings.log, clock, random_id, warehouse.erasures.mark, reach=reach
+        )
         try:
             replace(client, writer=writer).write(notes({500: "slow"}), user="ann")
         except LakewardenError as error:

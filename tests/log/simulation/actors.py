@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.cache import HeaderCache
+from lakewarden.log.closing import close_user, leave_out, open_user
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.gather import Gathering, PartlyAppended, Receipt, parcels_of
 from lakewarden.log.place import Placing
@@ -71,7 +72,7 @@ class Writer:
         self.world = house.world
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
-        placing = Placing(house.store, LOG, pause=lambda seconds: None)
+        placing = Placing(house.store, LOG, str.upper, pause=lambda seconds: None)
         self.gathering = Gathering(placing, house.settings, lambda: datetime(2026, 1, 1, tzinfo=UTC) + skew, house.world.new_id)
 
     def write(self, times: int) -> None:
@@ -117,6 +118,10 @@ class Writer:
 
     def _failed(self, error: LakewardenError, calls: list[Written], after: int | None) -> None:
         self.world.say(f"failed: {error.message}")
+        self.journal.fail(calls, self.world.now)
+        if isinstance(error, BeingErased):
+            self._being_erased(error, calls)
+            return
         if isinstance(error, PartlyAppended):
             return  # each user's rows are in a segment of their own or not: open is all that is claimed here
         if isinstance(error, NotFound):
@@ -128,6 +133,14 @@ class Writer:
             self.journal.refuse(calls)
         elif self.world.odds.fail == 0:
             raise Broken(f"an append fails although nothing fails: {error.message}")
+
+    def _being_erased(self, error: BeingErased, calls: list[Written]) -> None:
+        """The rows of others in the same call may have been taken; those calls are open."""
+        if error.users != {self.journal.erasing}:
+            raise Broken(f"an append is told that {sorted(error.users)} are being erased")
+        over = self.journal.opened_at
+        if over is not None and over < min(call.began for call in calls):
+            raise Broken("an append that began after the erasure is refused")
 
 
 class Flusher:
@@ -178,6 +191,40 @@ class Reader:
                 self.house.strong_read(user, self.cache)
             except (Conflict, StorageUnavailable, Corrupt) as error:
                 _expect(self.house, error, broken=self.house.tables[user].broken)
+
+
+class Eraser:
+    """A process that erases one user; asked again, it goes on."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+
+    def erase(self, user: str, tries: int) -> None:
+        for _ in range(tries):
+            try:
+                self._erase(user)
+            except (Conflict, StorageUnavailable) as error:
+                _expect(self.house, error)
+            else:
+                return
+
+    def _erase(self, user: str) -> None:
+        house, journal = self.house, self.house.journal
+        house.world.say(f"erases {user}")
+        journal.erasing = user
+        if journal.erased_at is None:
+            close_user(house.store, LOG, user.upper())
+            upto = leave_out(house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id)
+            view = read_view(house.store, LOG, HeaderCache())
+            if any(each.user == user for header in (*view.carry, *view.run) for each in header.ranges):
+                raise Broken("erased: the log still holds rows of the user")
+            self.fence(user, upto)
+            journal.erased_upto, journal.erased_at = upto, house.world.now
+        open_user(house.store, LOG, user.upper())
+        journal.opened_at = journal.opened_at or house.world.now
+
+    def fence(self, user: str, upto: int) -> None:
+        self.house.open(user).fence(upto)
 
 
 def drop(house: Warehouse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
@@ -36,6 +37,14 @@ class Journal:
     seqs: dict[int, int] = field(default_factory=dict)
     """The `_seq` with which a row was seen anywhere."""
     by_id: dict[int, Written] = field(default_factory=dict)
+    erasing: str = ""
+    """The user whose erasure has begun."""
+    erased_upto: int = -1
+    """The last `_seq` that the erasure left out; once it is over."""
+    erased_at: int | None = None
+    """When nothing of the user was left."""
+    opened_at: int | None = None
+    """When the user could start anew."""
 
     def begin(self, user: str, rows: list[Row], now: int) -> Written:
         call = Written(user, rows, now)
@@ -49,9 +58,28 @@ class Journal:
             for earlier in self.calls:
                 if earlier.outcome == "acknowledged" and earlier.user == call.user and earlier.ended < call.began:
                     _hold(earlier.last_seq < receipt.last_seq, "ordered", f"{receipt.last_seq} after {earlier.last_seq}")
+            if self.erased_at is not None and call.user == self.erasing and call.began > self.erased_at:
+                _hold(receipt.last_seq > self.erased_upto, "a new start", f"{receipt.last_seq} is not beyond what was erased")
             call.outcome, call.ended, call.last_seq = "acknowledged", now, receipt.last_seq
             if alone:
                 call.first_seq = seq_of(position_of(receipt.last_seq), 0)
+
+    def fail(self, calls: list[Written], now: int) -> None:
+        for call in calls:
+            call.ended = now
+
+    def may_be_gone(self, call: Written) -> bool:
+        """Whether an erasure may have taken what the call wrote."""
+        return call.user == self.erasing and (self.erased_at is None or call.began < self.erased_at)
+
+    def _check_erased(self, user: str, began: int, rows: Iterable[Row]) -> None:
+        """Rows that a read shows which began when the erasure was over."""
+        if user != self.erasing or self.erased_at is None or began <= self.erased_at:
+            return
+        for row in rows:
+            call = self.by_id[row.id]
+            _hold(row.seq > self.erased_upto, "erased", f"row {row.id} was erased and is read")
+            _hold(not (call.ended and call.ended < self.erased_at), "erased", f"row {row.id} was written before, and is read")
 
     def refuse(self, calls: list[Written]) -> None:
         for call in calls:
@@ -77,8 +105,10 @@ class Journal:
         _hold(len(set(ids)) == len(ids), "once in a read", f"hot rows {ids}")
         _hold(not cold.applied.intersection(ids), "once in a read", f"hot rows {ids} are in the table too")
         decided = {**cold.winners, **{row.key: row for row in hot}}
+        self._check_erased(user, began, decided.values())
         for call in self.calls:
-            if call.user == user and call.outcome == "acknowledged" and call.ended < began and not dropped:
+            counts = call.user == user and call.outcome == "acknowledged" and not self.may_be_gone(call)
+            if counts and call.ended < began and not dropped:
                 for row in call.rows:
                     winner = decided.get(row.key)
                     _hold(winner is not None, "durable", f"row {row.id} was acknowledged and is gone")
@@ -100,13 +130,14 @@ class Journal:
         done = [call for call in self.calls if call.outcome == "acknowledged"]
         for one in done:
             for other in done:
-                if one.user == other.user and one.ended < other.began:
+                gone = self.may_be_gone(one) or self.may_be_gone(other)
+                if one.user == other.user and one.ended < other.began and not gone:
                     last, first = self.seqs[one.rows[-1].id], self.seqs[other.rows[0].id]
                     _hold(last < first, "ordered", f"row {other.rows[0].id} lies before {one.rows[-1].id}")
 
     def finally_applied(self, user: str, applied: frozenset[int]) -> None:
         for call in self.calls:
-            if call.user == user and call.outcome != "open":
+            if call.user == user and call.outcome != "open" and not self.may_be_gone(call):
                 for row in call.rows:
                     wanted = call.outcome == "acknowledged"
                     _hold(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from lakewarden.log import clean, cut, drain, names, place, segment, settle, view
+from lakewarden.log import clean, closing, cut, drain, names, nextcut, place, segment, settle, view
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut
 from lakewarden.log.drain import read_hot
@@ -22,12 +22,12 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.segment import RowRange
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from tests.log.simulation.actors import Flusher, Warehouse
+from tests.log.simulation.actors import Eraser, Flusher, Warehouse
 from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, Snapshot
 
 _MADE, _LOST = place._Fate.MADE, place._Fate.LOST
-_doomed, _make, _place = clean._doomed, settle._make, Placing.place
+_doomed, _make, _place = clean._doomed, settle.make_cut, Placing.place
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,35 @@ def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str
     return _doomed(log_id, replace(newest, upto=upto), found)
 
 
+# --- erasing
+
+
+def _admits_everybody(*_: object) -> frozenset[str]:
+    return frozenset()
+
+
+def _closes_nobody(*_: object) -> None:
+    return None
+
+
+def _fills_nothing(store: ObjectStore, log_id: str, _: object) -> int:
+    found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, Listing())
+    return max(found.last_position, cut.newest_cut(store, log_id).upto)
+
+
+def _drops_the_carry(seen: LogView, _: str, mark: str) -> NextCut:
+    return NextCut(seen.last_position, (), (), {}, {mark: seen.last_position})
+
+
+def _carries_all(seen: LogView, _: str, mark: str) -> NextCut:
+    return nextcut.cut_without(seen, "nobody", mark)
+
+
+class _LeavesTheTable(Eraser):
+    def fence(self, user: str, upto: int) -> None:
+        self.house.open(user)
+
+
 def _replaced(owner: object, name: str, wrong: Callable[..., object]) -> tuple[tuple[object, str, object], ...]:
     return ((owner, name, wrong),)
 
@@ -216,10 +245,16 @@ FAULTS = (
     Fault("marks before it commits", roles=Roles(flusher=_MarksFirst)),
     Fault("marks what failed too", roles=Roles(flusher=_MarksFailures)),
     Fault("lets positions go without a carry", _replaced(settle, "make_carry", _without_carry)),
-    Fault("a cut counts without the listing", _replaced(settle, "_make", _counts_at_once)),
-    Fault("the loser of a cut does not read again", _replaced(settle, "_make", _does_not_read_again)),
-    Fault("removes segments before the cut", _replaced(settle, "_make", _cleans_first)),
+    Fault("a cut counts without the listing", _replaced(settle, "make_cut", _counts_at_once)),
+    Fault("the loser of a cut does not read again", _replaced(settle, "make_cut", _does_not_read_again)),
+    Fault("removes segments before the cut", _replaced(settle, "make_cut", _cleans_first)),
     Fault("removes the newest cut too", _replaced(clean, "_doomed", _newest_too)),
     Fault("removes carry of a cut to come", _replaced(clean, "_doomed", _carry_to_come)),
+    Fault("takes rows of a user who is closed", _replaced(Placing, "refused", _admits_everybody)),
+    Fault("erases without closing", _replaced(closing, "_closed", _closes_nobody)),
+    Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),
+    Fault("erases the rows of others too", _replaced(closing, "cut_without", _drops_the_carry)),
+    Fault("carries the rows of the erased user", _replaced(closing, "cut_without", _carries_all)),
+    Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),
     Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
 )

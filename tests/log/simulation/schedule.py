@@ -14,7 +14,7 @@ from lakewarden.log.clean import is_old
 from lakewarden.log.names import listings
 from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
-from tests.log.simulation.actors import COUNTER, LOG, Flusher, Reader, Warehouse, Writer, drop
+from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Reader, Warehouse, Writer, drop
 from tests.log.simulation.world import Broken, Killed, Odds, World
 
 # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
@@ -32,6 +32,8 @@ _SETTINGS = tuple(LogSettings(carry_below=share, segment_max_rows=rows) for shar
 _POISONED = "p"
 
 MakeFlusher = Callable[[Warehouse], Flusher]
+MakeEraser = Callable[[Warehouse], Eraser]
+_ERASED = "v"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Roles:
     """Who plays; a test that plants a fault replaces one of them."""
 
     flusher: MakeFlusher = Flusher
+    eraser: MakeEraser = Eraser
 
 
 AS_IT_IS = Roles()
@@ -58,7 +61,7 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     except Corrupt as error:  # actors expect failures and lost races, never this
         raise Broken(f"the log is called corrupt: {error.message}") from error
     try:
-        _peace(house)
+        _peace(house, roles)
     except LakewardenError as error:
         raise Broken(f"in peace, with nothing failing: {error.message}") from error
 
@@ -73,7 +76,9 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
-    if rng.random() < 0.03:
+    if _ERASED in house.users and rng.random() < 0.3:
+        spawn("eraser", _alive(partial(roles.eraser(house).erase, _ERASED, 3)))
+    elif rng.random() < 0.03:
         spawn("dropper", _alive(partial(drop, house)))
 
 
@@ -87,7 +92,7 @@ def _alive(body: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def _peace(house: Warehouse) -> None:
+def _peace(house: Warehouse, roles: Roles) -> None:
     """Nothing fails any more; half of what is still on its way arrives now, the rest after the last flush."""
     world = house.world
     sealed = read_view(house.store, LOG, HeaderCache()).cut.sealed
@@ -96,6 +101,9 @@ def _peace(house: Warehouse) -> None:
         land()
     if sealed:
         return
+    if house.journal.erasing:
+        roles.eraser(house).erase(_ERASED, 1)
+        Writer(house).write(1)
     _check_flushed(house, poisoned=_POISONED in house.users)
     while world.late:
         world.late.pop(0)()

@@ -136,6 +136,15 @@ class Snapshot:
         if fate is not Fate.DONE:
             raise StorageUnavailable("the answer was lost")
 
+    def fence(self, end: int) -> None:
+        """Empties the table in a strict commit, as a fence does, and settles the log up to `end`."""
+        if self._turn(f"fence up to {end >> 28} on version {self.opened.version}") is not Fate.DONE:
+            raise StorageUnavailable("no answer")
+        if self.table.version != self.opened.version:
+            raise Conflict("another commit came between")
+        self.table.winners, self.table.version = {}, self.table.version + 1
+        self.table.watermark = max(end, self.table.watermark or NOTHING)
+
     def _late(self, rows: list[Row], end: int) -> None:
         self.world.say(f"late: commit {[row.id for row in rows]} on version {self.opened.version}")
         if self.table.version == self.opened.version:

@@ -1,0 +1,97 @@
+"""Erasures of users: the keyed hashes that stand for their ids, which are under way, and the certificates.
+
+The key is random and made once per warehouse. Without it, nobody can try ids against the hashes that are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+ROOT = "erasures"
+_KEY = f"{ROOT}/key"
+_OPEN = f"{ROOT}/open"
+_MARK_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """One that is under way. `tables` are ids of tables, `job_id` that of its first attempt."""
+
+    job_id: str
+    mark: str
+    tables: tuple[str, ...]
+    asked_by: str
+    started_at: datetime
+
+
+class Erasures:
+    """Those of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def mark(self, user: str) -> str:
+        """The keyed hash of a user's id: HMAC-SHA-256, its first 128 bits."""
+        return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
+
+    def begin(self, wanted: Erasure, live: frozenset[str]) -> Erasure:
+        """Notes the erasure, or goes on with one of the same user that was interrupted, which may grow to more tables.
+
+        Args:
+            live: ids of the tables that are there.
+
+        Raises:
+            Conflict: one of the same user is under way over a table that is not wanted now.
+        """
+        key = f"{_OPEN}/{wanted.mark}"
+        with suppress(AlreadyThere):
+            self._store.create(key, _encoded(wanted))
+        found = self.under_way(wanted.mark)
+        if found is None:
+            raise Conflict("an erasure of this user ended just now; ask for it again")
+        if not live.intersection(found.tables).issubset(wanted.tables):
+            raise Conflict(
+                f"erasure {found.job_id} of this user, over other tables too, is not over; ask for that one again first"
+            )
+        grown = replace(found, tables=wanted.tables)
+        if grown != found:
+            self._store.put(key, _encoded(grown))
+        return grown
+
+    def under_way(self, mark: str) -> Erasure | None:
+        key = f"{_OPEN}/{mark}"
+        try:
+            data = self._store.get(key)
+        except Missing:
+            return None
+        try:
+            content = json.loads(data)
+            moment = datetime.fromisoformat(content.pop("started_at"))
+            return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"{self._store.uri}/{key} is no erasure: {data[:80]!r}") from error
+
+    def end(self, erasure: Erasure) -> None:
+        self._store.delete([f"{_OPEN}/{erasure.mark}"])
+
+    @cached_property
+    def _key(self) -> bytes:
+        with suppress(Missing):
+            return self._store.get(_KEY)
+        with suppress(AlreadyThere):  # another process made it in between: its key holds
+            self._store.create(_KEY, secrets.token_bytes(32))
+        return self._store.get(_KEY)
+
+
+def _encoded(erasure: Erasure) -> bytes:
+    return json.dumps({**asdict(erasure), "started_at": erasure.started_at.isoformat()}).encode()

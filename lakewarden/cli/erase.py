@@ -1,0 +1,60 @@
+"""All that a user has: `export` it, `import` it elsewhere, `erase` it and get a certificate."""
+
+from __future__ import annotations
+
+import getpass
+
+import typer
+
+from lakewarden.cli.context import invocation
+from lakewarden.cli.output import Row, cell
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(export)
+    app.command("import")(import_user)
+    app.command()(erase)
+
+
+def export(
+    context: typer.Context,
+    user: str = typer.Option(help="The user's id."),
+    to: str = typer.Option(help="A directory or URI, empty or with an earlier export of the same user."),
+) -> None:
+    """Copy all that a user has, as Delta tables with their history and a manifest of checksums."""
+    call = invocation(context)
+    with call.lake("export") as lake:
+        made = lake.export(user, to)
+    rows: list[Row] = [
+        {"table": table.name, "uri": f"{made.uri}/{table.path}", "version": table.version, "rows": table.rows}
+        for table in made.tables
+    ]
+    call.emit(rows, empty=f"the user has nothing; the manifest is at {made.uri}")
+
+
+def import_user(
+    context: typer.Context,
+    source: str = typer.Option(..., "--from", help="Where the export lies."),
+    user: str = typer.Option(help="Whose rows they become."),
+    table: list[str] = typer.Option([], help="Only this table, as namespace.table; may be repeated."),
+) -> None:
+    """Write the rows of an export into the tables of this warehouse."""
+    call = invocation(context)
+    with call.lake("import") as lake:
+        counts = lake.import_user(source, user, table)
+    call.emit([{"table": name, "rows": rows} for name, rows in counts.items()], empty="the export holds no rows")
+
+
+def erase(
+    context: typer.Context,
+    user: str = typer.Option(help="The user's id."),
+    table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
+    deep: bool = typer.Option(False, help="Read every object under every storage for what may be left."),
+) -> None:
+    """Remove all that a user has, search for what is left, and print the certificate."""
+    call = invocation(context)
+    with call.lake("erase") as lake:
+        certificate = cell(lake.erase(user, table, deep=deep, asked_by=getpass.getuser()))
+    assert isinstance(certificate, dict), "a dataclass becomes an object"
+    shown = ("id", "user", "result", "tables", "objects_searched", "coincidences", "to_do")
+    call.emit([certificate], empty="", columns=shown)

@@ -1,0 +1,136 @@
+"""A user's end in a table's log: closed to writers, every row left out, and open again for a new start.
+
+1. A cut names the user as closed. Who looks at the cuts from then on appends nothing of theirs.
+2. A writer who has not looked yet may still put a segment, but only at one of the few positions beyond the last one taken
+   (`place.PROBES`). These are filled with empty segments, so that nothing that others appended is passed over.
+3. A cut settles all of it. Its carry has the open rows of everybody else. A put that comes later than that meets the cut.
+4. When nothing of the user is left anywhere, a cut opens the user again. It still says up to where the rows were left out,
+   so that a writer who slept through all of this is told, and does not append old rows to the new start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakewarden.clock import NewId
+from lakewarden.errors import Conflict
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log import names
+from lakewarden.log.advance import advance
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.clean import clean
+from lakewarden.log.cut import Cut, newest_cut, read_cut
+from lakewarden.log.names import Listing
+from lakewarden.log.nextcut import cut_without
+from lakewarden.log.place import PROBES
+from lakewarden.log.position import end_of
+from lakewarden.log.segment import pack_segment
+from lakewarden.log.settle import make_cut
+from lakewarden.log.view import PendingRows, read_view
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+_ATTEMPTS = 100
+
+
+def close_user(store: ObjectStore, log_id: str, mark: str) -> None:
+    """From now on appends for the user with this keyed hash raise `BeingErased`. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    advance(store, log_id, lambda cut: _closed(cut, mark))
+
+
+def open_user(store: ObjectStore, log_id: str, mark: str) -> None:
+    """Takes the user's writes again; their `_seq` lies beyond every old one. May be repeated."""
+    advance(store, log_id, lambda cut: _opened(cut, mark))
+
+
+def leave_out(
+    store: ObjectStore,
+    log_id: str,
+    user: str,
+    mark: str,
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    found: Callable[[PendingRows], None] = lambda pending: None,
+    reach: Reach = no_faults,
+) -> int:
+    """Removes all rows of a closed user from the log, and the user's name; returns the last `_seq` that is settled thereby.
+
+    `found` is told of the rows before they go. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
+    """
+    cache = HeaderCache()
+    target = _fill(store, log_id, new_id)
+    reach("erase:filled")
+    for _ in range(_ATTEMPTS):
+        view = read_view(store, log_id, cache)
+        done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
+        if done is not None and done >= target:
+            _forget_name(store, log_id, user)
+            return end_of(done)
+        if view.last_position < target:
+            continue  # the listing passed one over
+        if user in view.pending:
+            found(view.pending[user])
+        try:
+            make_cut(store, view, cut_without(view, user, mark), settings, new_id, reach)
+        except Missing:
+            continue  # others cleaned away what was to be carried
+    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
+
+
+def _closed(cut: Cut, mark: str) -> Cut | None:
+    return None if cut.sealed or mark in cut.closed else replace(cut, closed=(*cut.closed, mark))
+
+
+def _opened(cut: Cut, mark: str) -> Cut | None:
+    if cut.sealed or mark not in cut.closed:
+        return None
+    return replace(cut, closed=tuple(other for other in cut.closed if other != mark))
+
+
+def _fill(store: ObjectStore, log_id: str, new_id: NewId) -> int:
+    """Takes every position that somebody who did not know of the closing could take; returns the last one."""
+    found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, Listing())
+    cut = newest_cut(store, log_id)
+    last = max(found.last_position, cut.upto) + PROBES
+    for position in range(cut.upto + 1, last + 1):
+        if position not in found.segments:
+            _take(store, names.segment_key(log_id, position), new_id())
+    return last
+
+
+def _take(store: ObjectStore, key: str, put_id: str) -> None:
+    try:
+        store.create(key, pack_segment(put_id, 1, 0, ()))
+    except AlreadyThere:
+        return
+
+
+def _forget_name(store: ObjectStore, log_id: str, user: str) -> None:
+    """Cleans up, and makes the same cut again until none of those that are kept marks the user by name."""
+    for _ in range(_ATTEMPTS):
+        clean(store, log_id)
+        cut = newest_cut(store, log_id)
+        if cut.sealed or not _named(store, log_id, user, cut.version):
+            return
+        advance(store, log_id, lambda newest, passed=cut.version: None if newest.version > passed else newest)  # type: ignore[misc]
+    raise Conflict(f"log {log_id} of {store.uri} kept naming a user who is being erased; try again")
+
+
+def _named(store: ObjectStore, log_id: str, user: str, newest: int) -> bool:
+    for found in store.list(names.cuts(log_id)):
+        version = names.number_of(found.key)
+        try:
+            if version is not None and version < newest and user in read_cut(store, log_id, version).settled:
+                return True
+        except Missing:
+            continue  # cleaned away by others
+    return False

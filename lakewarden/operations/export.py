@@ -1,0 +1,170 @@
+"""All that a user has, as Delta tables in a place of their own, with a manifest of checksums that is written last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC
+
+from lakewarden.catalog.exports import ExportRecord
+from lakewarden.catalog.model import Table
+from lakewarden.connection import Location
+from lakewarden.delta.copying import CopiedFile, copy_table
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import BeingErased, Corrupt, InUse, InvalidArgument, NotFound
+from lakewarden.operations.scopes import named_tables
+from lakewarden.storage.durability import sync
+from lakewarden.storage.location import canonical, join, overlaps
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user, encode
+from lakewarden.warehouse import Warehouse
+
+MANIFEST = "manifest.json"
+_BEGUN = "export.json"
+"""Says whose export it is from the first file on, so that an interrupted one is known for what it is."""
+
+_FORMAT = 1
+_EXPORTS = "exports"
+
+
+@dataclass(frozen=True)
+class ExportedTable:
+    """`path` relative to the export; `version` is the Delta version that was copied."""
+
+    name: str
+    path: str
+    version: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an export holds: its manifest."""
+
+    exported_user: str
+    exported_at: str
+    uri: str
+    tables: tuple[ExportedTable, ...]
+    files: tuple[CopiedFile, ...]
+
+
+def check_target(warehouse: Warehouse, to: str, user: str) -> str:
+    """The canonical place.
+
+    Raises:
+        InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
+        InUse: something else lies there.
+    """
+    place = canonical(to)
+    bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
+    own = join(warehouse.uri, _EXPORTS)
+    inside = place.startswith(f"{own}/") and overlaps(own, place)
+    if not inside and any(overlaps(place, taken) for taken in (warehouse.uri, *bases)):
+        raise InvalidArgument(f"{place} lies in the warehouse or a storage, or holds one: export elsewhere, or below {own}/")
+    if inside and any(overlaps(place, base) for base in bases if base != warehouse.uri):
+        raise InvalidArgument(f"{place} lies in a storage: export elsewhere")
+    target = open_store(Location(place))
+    if target.list("") and _owner(target) != user:
+        raise InUse(f"{place} is not empty and holds no export of this user: choose another place")
+    return place
+
+
+def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
+    """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
+
+    Raises:
+        Conflict: a table was rewritten meanwhile; try again.
+        BeingErased: the user is being erased, or was meanwhile; no copy stays.
+    """
+    catalog = warehouse.catalog.read()
+    tables = [table for table in named_tables(catalog, ()) if table.type == "USER"]
+    now = warehouse.clock().astimezone(UTC).isoformat()
+    names = tuple(str(table.name) for table in tables)
+    record = ExportRecord(job_id, warehouse.erasures.mark(check_user(user)), place, names, now)
+    if warehouse.erasures.under_way(record.mark) is not None:
+        raise BeingErased(frozenset({user}))
+    warehouse.exports.keep(record)
+    target = open_store(Location(place))
+    target.delete([MANIFEST])
+    target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    done = [exported for table in tables if (exported := _copied(warehouse, table, user, target)) is not None]
+    files = tuple(file for _, copied in done for file in copied)
+    made = Export(user, now, place, tuple(table for table, _ in done), files)
+    kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
+    target.delete([found.key for found in target.list("") if found.key not in kept])
+    target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
+    sync({place})
+    if record not in warehouse.exports.of(record.mark):  # an erasure removed it, and what had been copied by then
+        target.delete([found.key for found in target.list("")])
+        raise BeingErased(frozenset({user}))
+    return made
+
+
+def read_manifest(source: str) -> Export:
+    """Raises:
+    NotFound: no finished export lies there.
+    Corrupt: its manifest cannot be read, or a file is not what the manifest says.
+    """
+    place = canonical(source)
+    store = open_store(Location(place))
+    try:
+        data = store.get(MANIFEST)
+    except Missing:
+        raise NotFound(f"there is no finished export at {place}: it has no {MANIFEST}") from None
+    try:
+        said = json.loads(data)
+        tables = tuple(ExportedTable(**table) for table in said["tables"])
+        files = tuple(CopiedFile(**file) for file in said["files"])
+        found = Export(said["exported_user"], said["exported_at"], place, tables, files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{place}/{MANIFEST} is no manifest of an export: {data[:80]!r}") from error
+    for file in found.files:
+        _check(store, file)
+    return found
+
+
+def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
+    """The table of an export, opened at the version that was copied."""
+    opened = ScopeTable.open(Location(found.uri).below(table.path), table.version)
+    if opened is None:
+        raise Corrupt(f"{found.uri}/{table.path} is no Delta table")
+    return opened
+
+
+def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
+    """Raises:
+    NotFound: a table that the export has not.
+    """
+    there = {table.name: table for table in found.tables}
+    if missing := [name for name in names if name not in there]:
+        raise NotFound(f"{found.uri} has no table {missing[0]}; it has {', '.join(there) or 'none'}")
+    return [there[name] for name in names] if names else list(found.tables)
+
+
+def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) -> tuple[ExportedTable, list[CopiedFile]] | None:
+    opened = ScopeTable.open(warehouse.target_of(warehouse.catalog.read(), table, user).location)
+    if opened is None:
+        return None
+    folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
+    rows = sum(file.rows or 0 for file in opened.files())
+    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder)
+
+
+def _owner(target: ObjectStore) -> str | None:
+    try:
+        said = json.loads(target.get(_BEGUN))
+    except (Missing, ValueError):
+        return None
+    return said.get("exported_user") if isinstance(said, dict) else None
+
+
+def _check(store: ObjectStore, file: CopiedFile) -> None:
+    try:
+        data = store.get(file.path)
+    except Missing:
+        raise Corrupt(f"{store.uri}/{file.path} is missing, which the manifest names") from None
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise Corrupt(f"{store.uri}/{file.path} is not what the manifest says: its checksum differs")

@@ -1,0 +1,81 @@
+"""Old versions of objects in a versioned bucket: deleting an object there only hides it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from lakewarden.connection import Location
+from lakewarden.storage.location import canonical
+from lakewarden.storage.options import store_options
+
+_AT_ONCE = 1_000
+"""Objects that S3 deletes in one request."""
+
+_CLIENT = {
+    "endpoint_url": "aws_endpoint_url_s3",
+    "region_name": "aws_region",
+    "aws_access_key_id": "aws_access_key_id",
+    "aws_secret_access_key": "aws_secret_access_key",
+    "aws_session_token": "aws_session_token",
+}
+"""What boto3 calls the options; what is not given it takes from the environment, as the others do."""
+
+UNKNOWN = (
+    "whether the bucket keeps old versions was not looked at: boto3 is missing (install lakewarden[s3] and erase again), or "
+    "remove them yourself: aws s3api list-object-versions, then delete-objects"
+)
+ELSEWHERE = "on this kind of store old versions are not looked at: where versioning or soft delete is on, remove them yourself"
+
+
+def remove_old_versions(places: Iterable[Location]) -> tuple[int, str]:
+    """Removes every version but the newest, and every mark of a deletion, below these places.
+
+    Returns how many went, and what remains to be done by hand; empty where nothing is. Directories have no versions.
+    """
+    removed, notes = 0, set()
+    for place in places:
+        scheme, separator, rest = canonical(place.uri).partition("://")
+        if not separator or scheme == "memory":
+            continue
+        if scheme != "s3":
+            notes.add(ELSEWHERE)
+            continue
+        bucket, _, prefix = rest.partition("/")
+        count, note = _remove(place, bucket, f"{prefix}/")
+        removed += count
+        notes.add(note)
+    return removed, "; ".join(sorted(notes - {""}))
+
+
+def _remove(place: Location, bucket: str, prefix: str) -> tuple[int, str]:
+    try:
+        import boto3  # an optional dependency
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        return 0, UNKNOWN
+    options = store_options(place, os.environ)
+    client = boto3.client("s3", **{name: options[option] for name, option in _CLIENT.items() if options.get(option)})
+    removed = 0
+    try:
+        old = _old_versions(client, bucket, prefix)
+        while batch := list(islice(old, _AT_ONCE)):
+            answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+            refused = answer.get("Errors", [])
+            removed += len(batch) - len(refused)
+            if refused:
+                return removed, f"{len(refused)} old versions in {bucket} could not be removed: {refused[0].get('Message')}"
+    except (BotoCoreError, ClientError) as error:
+        return removed, f"old versions in {bucket} may remain: {error}; remove them with aws s3api delete-objects"
+    return removed, ""
+
+
+def _old_versions(client: Any, bucket: str, prefix: str) -> Iterator[dict[str, str]]:
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+        for each in page.get("Versions", []):
+            if not each["IsLatest"]:
+                yield {"Key": each["Key"], "VersionId": each["VersionId"]}
+        for each in page.get("DeleteMarkers", []):
+            yield {"Key": each["Key"], "VersionId": each["VersionId"]}

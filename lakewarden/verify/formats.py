@@ -1,0 +1,68 @@
+"""The bytes that Lakewarden and Delta leave, read by this room's own readers (docs/log.md has the log's format)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_LOG_MAGIC = b"LWLOG\x001\n"
+_LOG_HEAD = struct.Struct("<8sI")
+_LOG_FIXED = 32
+_PARQUET_MAGIC = b"PAR1"
+
+
+def log_users(data: bytes) -> set[str] | None:
+    """The users of a segment or carry object; None where it is neither."""
+    if not data.startswith(_LOG_MAGIC):
+        return None
+    _, length = _LOG_HEAD.unpack_from(data)
+    try:
+        return set(json.loads(data[_LOG_FIXED : _LOG_FIXED + length])["users"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def parsed(data: bytes) -> object:
+    """A JSON value; None where it is none."""
+    try:
+        return cast("object", json.loads(data))
+    except ValueError:
+        return None
+
+
+def field(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def footer(data: bytes) -> dict[str, str] | None:
+    """The keys and values in a Parquet file's footer; None where it is no Parquet."""
+    if not (data.startswith(_PARQUET_MAGIC) and data.endswith(_PARQUET_MAGIC)):
+        return None
+    try:
+        said = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+    except (pa.ArrowException, OSError):
+        return {}
+    return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in said.items()}
+
+
+def values(data: bytes) -> str:
+    """All values of a Parquet file as text, one JSON object a row: what a search for an id has to see through compression."""
+    try:
+        rows = pq.read_table(pa.BufferReader(data)).to_pylist()
+    except (pa.ArrowException, OSError):
+        return ""
+    return "\n".join(json.dumps(row, default=str, ensure_ascii=False) for row in rows)
+
+
+def live_files(name: str, data: bytes) -> int:
+    """How many files a commit or checkpoint of Delta's log adds."""
+    if name.endswith(".json"):
+        return sum(field(parsed(line), "add") is not None for line in data.splitlines() if line)
+    if footer(data) is None:
+        return 0
+    table = pq.read_table(pa.BufferReader(data))
+    return table.num_rows - table.column("add").null_count if "add" in table.column_names else 0

@@ -1,0 +1,59 @@
+"""What lies in a place, by a look of our own: every file and object, also those that other rooms pass over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewarden.connection import Location
+from lakewarden.errors import StorageUnavailable
+from lakewarden.storage.location import join, local_path
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
+
+
+@dataclass(frozen=True)
+class Found:
+    """One object; `key` is relative to `location`, `size` in bytes."""
+
+    location: Location
+    key: str
+    size: int
+
+    @property
+    def uri(self) -> str:
+        return join(self.location.uri, self.key)
+
+
+def everything(place: Location) -> Iterator[Found]:
+    """Raises:
+    StorageUnavailable, StorageRefused: the place cannot be listed; nothing can be said of it then.
+    """
+    root = local_path(place.uri)
+    if root is None:
+        for stored in open_store(place).list(""):
+            yield Found(place, stored.key, stored.size)
+        return
+    for folder, _, names in os.walk(root, onerror=_refused):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                yield Found(place, path.relative_to(root).as_posix(), path.lstat().st_size)
+            except FileNotFoundError:
+                continue  # gone since the directory was read
+
+
+def content(found: Found) -> bytes | None:
+    """The bytes; None where the object is gone by now."""
+    root = local_path(found.location.uri)
+    try:
+        return open_store(found.location).get(found.key) if root is None else Path(root, found.key).read_bytes()
+    except (Missing, FileNotFoundError):
+        return None
+
+
+def _refused(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise StorageUnavailable(f"cannot list {error.filename}: {error.strerror}; what lies there was not searched") from error

@@ -1,0 +1,241 @@
+"""Is anything of an erased user left? A look that shares no code with the erasure: own listing, own readers.
+
+A finding is an object that is the user's: by its path, its footer, its header, its name in a list. Other people's rows may
+hold the same text as a value; those are counted, and are no finding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakewarden.connection import Location
+from lakewarden.storage.location import join
+from lakewarden.verify import formats
+from lakewarden.verify.listing import Found, content, everything
+from lakewarden.verify.names import match, stands_for, within
+
+_STATE = "_lakewarden"
+_DELTA_LOG = "_delta_log/"
+_INSIDE = frozenset({"_delta_log", "_files"})
+"""Directories in every scope, whatever a user may be called."""
+
+_OWN = re.compile(r"(^|/)(\.lakewarden-owner|\.lakewarden-probe/.*)$")
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A table that a user was erased from. `base` and `template` are those of the storage that it lies on."""
+
+    table_id: str
+    log_id: str
+    namespace: str
+    name: str
+    base: str
+    template: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to look for, and where. `whole`: the user was erased from every table, so no job may name them either."""
+
+    warehouse: str
+    user: str
+    mark: str
+    suspects: tuple[Suspect, ...]
+    others: tuple[Suspect, ...]
+    """The other tables of the warehouse, in whose files the id may stand as a value."""
+    storages: tuple[Location, ...]
+    exports: tuple[str, ...]
+    """Places that the user was exported to: nothing of an export may lie there."""
+    whole: bool
+    deep: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    uri: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Searched:
+    """`checksum` is the SHA-256 over the names and sizes of all that was looked at, sorted."""
+
+    objects: int
+    bytes: int
+    checksum: str
+    read: int
+    """Objects whose bytes were read."""
+    coincidences: int
+    """Objects of others, or of the warehouse itself, in which the id stands as a value."""
+    findings: tuple[Finding, ...]
+
+
+def search(wanted: Search) -> Searched:
+    """Raises:
+    StorageUnavailable, StorageRefused: a place cannot be listed or read.
+    """
+    look = _Look(wanted)
+    seen = {found.uri: found for found in _places(wanted)}
+    for found in seen.values():
+        look.at(found)
+    lines = "".join(f"{uri} {seen[uri].size}\n" for uri in sorted(seen))
+    checksum = hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
+    total = sum(found.size for found in seen.values())
+    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(look.findings))
+
+
+def _places(wanted: Search) -> Iterator[Found]:
+    """Storages last: an object that lies in a storage is judged as one of that storage."""
+    if wanted.deep:
+        yield from everything(Location(wanted.warehouse))
+    yield from everything(Location(wanted.warehouse).below(_STATE))
+    yield from everything(Location(wanted.warehouse).below("exports"))
+    for place in (*map(Location, wanted.exports), *wanted.storages):
+        yield from everything(place)
+
+
+def _below(table: Suspect, found: Found) -> bool:
+    key = found.uri.removeprefix(f"{table.base}/")
+    return key != found.uri and match(table.template, table.namespace, table.name, key) is not None
+
+
+class _Look:
+    """One search under way."""
+
+    def __init__(self, wanted: Search) -> None:
+        self._wanted = wanted
+        self._state = join(wanted.warehouse, _STATE)
+        self._word = re.compile(rb"(?<![0-9A-Za-z_])" + re.escape(wanted.user.encode()) + rb"(?![0-9A-Za-z_])")
+        self._logs = {suspect.log_id for suspect in wanted.suspects}
+        self._tables = {suspect.table_id for suspect in wanted.suspects}
+        self._names = {f"{suspect.namespace}.{suspect.name}" for suspect in wanted.suspects}
+        self.findings: list[Finding] = []
+        self.coincidences = 0
+        self.read = 0
+
+    def at(self, found: Found) -> None:
+        relative = found.uri.removeprefix(f"{self._state}/")
+        if relative != found.uri:
+            self._at_state(found, relative)
+        else:
+            self._at_data(found)
+
+    def _at_state(self, found: Found, key: str) -> None:
+        room, _, rest = key.partition("/")
+        owner = rest.partition("/")[0]
+        asked = {"log": self._logs, "tags": self._tables, "scopes": self._tables}.get(room, set())
+        relevant = owner in asked or room == ".tmp" or (room == "jobs" and self._wanted.whole)
+        if room == "exports" and owner == self._wanted.mark:
+            self._report(found, "an export of the user is still on record")
+        if not (relevant or self._wanted.deep):
+            return
+        data = self._content(found)
+        if data is None:
+            return
+        what = self._state_of_user(room, data) if relevant else ""
+        if what:
+            self._report(found, what)
+        elif self._wanted.deep and self._word.search(data):
+            self.coincidences += 1
+
+    def _state_of_user(self, room: str, data: bytes) -> str:
+        user = self._wanted.user
+        if user in (formats.log_users(data) or ()):
+            return "rows of the user in the write log"
+        said = formats.parsed(data)
+        match room:
+            case "log" if user in (formats.field(said, "settled") or ()):  # type: ignore[operator]
+                return "a cut of the write log that marks the user by name"
+            case "tags" if formats.field(said, "user") == user:
+                return "a tag of the user"
+            case "scopes" if isinstance(said, list) and user in said:
+                return "the user in the list of a table's scopes"
+            case "jobs" if self._names_user(said):
+                return "a job that names the user"
+        return ""
+
+    def _names_user(self, job: object) -> bool:
+        asked = formats.field(formats.field(job, "parameters"), "user")
+        return asked == self._wanted.user or f"[{self._wanted.user}]" in str(formats.field(job, "message"))
+
+    def _at_data(self, found: Found) -> None:
+        what, known, suspect = self._by_path(found)
+        if what is None:
+            return
+        if what:
+            self._report(found, what)
+            return
+        places = (join(self._wanted.warehouse, "exports"), *self._wanted.exports)
+        exported = any(found.uri.startswith(f"{place}/") for place in places)
+        if not (suspect or exported or self._wanted.deep):
+            return
+        data = self._content(found)
+        if data is None:
+            return
+        if what := self._by_content(data):
+            self._report(found, what)
+        elif self._wanted.deep:
+            self._by_value(found, data, known)
+
+    def _by_path(self, found: Found) -> tuple[str | None, bool, bool]:
+        """What the path says is wrong, None where it is a sound fence; whether it is somebody's; whether of these tables."""
+        user = self._wanted.user
+        for suspect in self._wanted.suspects:
+            key = found.uri.removeprefix(f"{suspect.base}/")
+            folders = within(suspect.template, suspect.namespace, suspect.name, key)
+            if key == found.uri or folders is None:
+                continue
+            whose = match(suspect.template, suspect.namespace, suspect.name, key)
+            if whose is not None and stands_for(whose.user, user):
+                return self._in_scope(found, whose.rest), True, True
+            if any(stands_for(folder, user) for folder in folders if folder not in _INSIDE):
+                return "its path names the user", True, True
+            return "", whose is not None, True
+        return "", any(_below(other, found) for other in self._wanted.others), False
+
+    def _in_scope(self, found: Found, rest: str) -> str | None:
+        """In the user's own scope only a fence may lie: Delta's log, in which no file is live."""
+        if not rest.startswith(_DELTA_LOG):
+            return "a file in the user's scope"
+        data = self._content(found)
+        if data is None or not formats.live_files(rest, data):
+            return None
+        return "Delta's log of the user's scope still adds files"
+
+    def _by_content(self, data: bytes) -> str:
+        user = self._wanted.user
+        if user in (formats.log_users(data) or ()):
+            return "a copy of the write log with rows of the user"
+        footer = formats.footer(data) or {}
+        if footer.get("lakewarden.user") == user and footer.get("lakewarden.table") in self._names:
+            return "its footer names the user"
+        said = formats.parsed(data) if data[:1] == b"{" else None
+        table = str(formats.field(said, "table_id")).replace(":", ".", 1)
+        if formats.field(said, "user_id") == user and table in self._names:
+            return "a manifest of the user's scope"
+        return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+    def _by_value(self, found: Found, data: bytes, known: bool) -> None:
+        text = formats.values(data).encode() if formats.footer(data) is not None else data
+        if not self._word.search(text):
+            return
+        if known or _OWN.search(found.key) or not self._wanted.whole or self._is_of_table(found):
+            self.coincidences += 1
+        else:
+            self._report(found, "the user's id in an object that is nobody's")
+
+    def _is_of_table(self, found: Found) -> bool:
+        """Whether it lies in a Delta table: beside a log, or below one."""
+        return _DELTA_LOG in f"{found.uri}/"
+
+    def _content(self, found: Found) -> bytes | None:
+        data = content(found)
+        self.read += data is not None
+        return data
+
+    def _report(self, found: Found, what: str) -> None:
+        self.findings.append(Finding(found.uri, what))

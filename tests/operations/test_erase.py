@@ -1,0 +1,468 @@
+"""Erasing users: nothing of them is left, everything of the others is, and whatever is planted is found."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Column, Lakehouse
+from lakewarden.catalog.certificate import Certificate
+from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.closing import close_user, open_user
+from lakewarden.log.segment import Chunk, pack_segment
+from lakewarden.log.writer import LogWriter
+from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.fanout import in_process
+from lakewarden.operations.flush import flush_scopes
+from lakewarden.operations.jobs import JobLog
+from lakewarden.report import ScopeReport
+from lakewarden.table import TableClient
+from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
+
+_TABLES = ("chat.notes", "chat.likes", "chat.rooms")
+_USERS = tuple(f"u{number}" for number in range(50))
+_ERASED = _USERS[::5]
+
+
+class Died(BaseException):
+    """The process was killed here."""
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri) as opened:
+        yield opened
+
+
+def run_erase(lake: Lakehouse, user: str, reach: Reach = no_faults, job_id: str = "UC-1") -> Certificate:
+    """As the operator does, with fault points."""
+    warehouse = lake.warehouse
+    jobs = JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    asked = EraseAsked(user, (), "a test", deep=False)
+    return erase(warehouse, lambda work, items: in_process(work, items, lambda done: None), jobs, asked, job_id, reach=reach)
+
+
+def dies(step: str) -> Reach:
+    def reach(name: str) -> None:
+        if name == step:
+            raise Died(name)
+
+    return reach
+
+
+def raw_hits(lake: Lakehouse, needle: str) -> list[str]:
+    """A grep of its own over every file of the warehouse."""
+    root = Path(lake.warehouse.uri)
+    return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and needle.encode() in path.read_bytes()]
+
+
+def planted(lake: Lakehouse, user: str, deep: bool = False) -> list[str]:
+    return [finding.what for finding in lake.verify_erased(user, deep=deep).findings]
+
+
+def _fill(lake: Lakehouse, tokens: dict[str, str]) -> None:
+    """Three flushed versions a scope, and hot rows in segments that users share; rows are stored as they are."""
+    for name in _TABLES:
+        lake.create_table(
+            name,
+            type="USER",
+            columns=[Column("id", "BIGINT"), Column("text", "TEXT")],
+            primary_key=["id"],
+            options={"COMPRESSION": "none"},
+        )
+        for version in range(3):
+            _write_all(lake, name, version, tokens)
+            lake.flush(name)
+        _write_all(lake, name, 3, tokens)
+
+
+def _write_all(lake: Lakehouse, name: str, version: int, tokens: dict[str, str]) -> None:
+    rows = [{"user": user, "id": version % 2, "text": f"{token} {version}"} for user, token in tokens.items()]
+    lake.table(name).write(rows, user_column="user")
+
+
+@contextmanager
+def _others_write(lake: Lakehouse, users: tuple[str, ...]) -> Iterator[list[dict[tuple[str, str, int], str]]]:
+    """Two threads that write rows of others, and one that flushes; what was acknowledged."""
+    stop = threading.Event()
+    acknowledged: list[dict[tuple[str, str, int], str]] = [{}, {}]
+    failures: list[LakewardenError] = []
+
+    def write(number: int) -> None:
+        tables = {name: lake.table(name) for name in _TABLES}
+        at = 0
+        while not stop.is_set():
+            at += 1
+            user, name = users[at % len(users)], _TABLES[at % 3]
+            key = 100 + number * 1000 + at
+            try:
+                tables[name].write([{"id": key, "text": f"late {at}"}], user=user)
+            except LakewardenError as error:
+                failures.append(error)
+                return
+            acknowledged[number][name, user, key] = f"late {at}"
+
+    def flush() -> None:
+        while not stop.is_set():
+            lake.flush()
+            stop.wait(0.2)
+
+    threads = [*(threading.Thread(target=write, args=(number,)) for number in range(2)), threading.Thread(target=flush)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield acknowledged
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+@pytest.mark.slow
+def test_ten_of_fifty_users_are_erased_while_others_write(lake: Lakehouse) -> None:
+    tokens = {user: secrets.token_hex(12) for user in _USERS}
+    lake.create_namespace("chat")
+    _fill(lake, tokens)
+    lake.tag(NOTES, "before", user=_ERASED[0])
+    kept = tuple(user for user in _USERS if user not in _ERASED)
+    before = {(name, user): strong(lake.table(name), user) for name in _TABLES for user in kept}
+
+    with _others_write(lake, kept) as acknowledged:
+        made = [lake.erase(user, deep=user == _ERASED[0]) for user in _ERASED]
+
+    assert [certificate.result for certificate in made] == ["complete"] * len(_ERASED)
+    for user in _ERASED:
+        assert raw_hits(lake, tokens[user]) == []
+        assert lake.verify_erased(user).findings == ()
+    assert lake.verify_erased(_ERASED[-1], deep=True).findings == ()
+    late = acknowledged[0] | acknowledged[1]
+    for (name, user), rows in before.items():
+        expected = rows | {key: text for (table, owner, key), text in late.items() if (table, owner) == (name, user)}
+        assert strong(lake.table(name), user) == expected
+    assert raw_hits(lake, tokens[kept[0]]) != []
+
+
+def test_a_user_may_start_anew_beyond_the_old_rows(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    table.write(notes({1: "flushed"}), user="ann")
+    lake.flush()
+    table.write(notes({2: "hot"}), user="ann")
+    table.write(notes({1: "kept"}), user="bob")
+    last = max(hot_seqs(table, "ann").values())
+    certificate = lake.erase("ann")
+    assert (certificate.tables[0].hot_rows, certificate.tables[0].files > 0) == (1, True)
+    assert strong(table, "ann") == eventual(table, "ann") == {}
+    assert table.users() == []
+    table.write(notes({1: "anew"}), user="ann")
+    assert min(hot_seqs(table, "ann").values()) > last
+    lake.flush()
+    assert strong(table, "ann") == eventual(table, "ann") == {1: "anew"}
+    assert strong(table, "bob") == {1: "kept"}
+    assert lake.pending() == []
+
+
+def test_one_table_of_two(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    other = lake.create_table("chat.other", type="USER", columns=columns, primary_key=["id"])
+    for each in (table, other):
+        each.write(notes({1: "x"}), user="ann")
+    lake.flush()
+    lake.erase("ann", [NOTES], deep=True)
+    assert (strong(table, "ann"), strong(other, "ann")) == ({}, {1: "x"})
+    assert [entry.table for entry in lake.erasures()[0].tables] == [NOTES]
+
+
+def test_a_closed_user_is_refused_and_others_in_the_same_call_may_try_again(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    state, log = lake.warehouse.state, table.table.log_id
+    mark = lake.warehouse.erasures.mark("ann")
+    close_user(state, log, mark)
+    with pytest.raises(BeingErased, match="'ann' is being erased") as refused:
+        table.write(notes({1: "x"}), user="ann")
+    assert refused.value.code == "CONFLICT"
+    with pytest.raises(BeingErased):
+        table.write(notes({1: "x"}), user="ann", mode="insert")
+    table.write(notes({1: "y"}), user="bob")
+    open_user(state, log, mark)
+    table.write(notes({1: "z"}), user="ann")
+    assert (strong(table, "ann"), strong(table, "bob")) == ({1: "z"}, {1: "y"})
+
+
+_STEPS = ("begun", "closed", "filled", "cut", "fenced", "removed", "searched", "certified")
+
+
+@pytest.mark.parametrize("step", [f"erase:{step}" for step in _STEPS])
+def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: str) -> None:
+    table = make_notes(lake)
+    for user in ("ann", "bob"):
+        table.write(notes({1: f"cold of {user}"}), user=user)
+    lake.flush()
+    for user in ("ann", "bob"):
+        table.write(notes({2: f"hot of {user}"}), user=user)
+    with pytest.raises(Died):
+        run_erase(lake, "ann", dies(step))
+    if step != "erase:begun":
+        with pytest.raises(BeingErased):
+            lake.table(NOTES).write(notes({3: "x"}), user="ann")
+    with pytest.raises(Conflict, match="other tables"):
+        lake.erase("ann", [_second(lake)])
+    lake.flush()
+    certificate = run_erase(lake, "ann", job_id="UC-2")
+    assert (certificate.result, certificate.erasure) == ("complete", "UC-1")
+    assert strong(table, "ann") == {}
+    assert raw_hits(lake, "of ann") == []
+    assert strong(table, "bob") == {1: "cold of bob", 2: "hot of bob"}
+    lake.table(NOTES).write(notes({3: "anew"}), user="ann")
+    assert strong(table, "ann") == {3: "anew"}
+
+
+def _second(lake: Lakehouse) -> str:
+    lake.create_table("chat.second", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    return "chat.second"
+
+
+# What slept through it
+
+
+def _held_flush(lake: Lakehouse, place: str, within: threading.Event, go_on: threading.Event) -> threading.Thread:
+    def reach(name: str) -> None:
+        if name == place and not within.is_set():
+            within.set()
+            assert go_on.wait(60)
+
+    def never(_: object) -> ScopeReport:
+        raise AssertionError("no scope here is large")
+
+    def flush() -> None:
+        flush_scopes(
+            lake.warehouse,
+            lambda work, items: in_process(work, items, lambda done: None),
+            never,
+            lambda scope: True,
+            reach=reach,
+        )
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    assert within.wait(60)
+    return thread
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["a new scope", "an old scope"])
+@pytest.mark.parametrize("place", ["drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"])
+def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str, first: bool) -> None:
+    table = make_notes(lake, options={"COMPRESSION": "none"})
+    if not first:
+        table.write(notes({1: "token-of-ann"}), user="ann")
+        lake.flush()
+    table.write(notes({2: "token-of-ann"}), user="ann")
+    within, go_on = threading.Event(), threading.Event()
+    flush = _held_flush(lake, place, within, go_on)
+    lake.erase("ann")
+    table.write(notes({5: "anew"}), user="ann")
+    go_on.set()
+    flush.join()
+    lake.flush()
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert raw_hits(lake, "token-of-ann") == []
+    assert lake.pending() == []
+
+
+@pytest.mark.parametrize("place", ["append:put", "append:looked"])
+def test_a_writer_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str) -> None:
+    client = make_notes(lake)
+    warehouse = lake.warehouse
+    within, go_on = threading.Event(), threading.Event()
+
+    def reach(name: str) -> None:
+        if name == place and not within.is_set():
+            within.set()
+            assert go_on.wait(60)
+
+    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
+    mark = warehouse.erasures.mark
+    slow = LogWriter(warehouse.state, client.table.log_id, settings, clock, new_id, mark, reach=reach)
+    outcome: list[str] = []
+
+    def write() -> None:
+        try:
+            replace(client, writer=slow).write(notes({500: "slow-token"}), user="ann")
+        except BeingErased:
+            outcome.append("refused")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert within.wait(60)
+    client.write(notes({1: "x"}), user="bob")
+    lake.erase("ann")
+    client.write(notes({5: "anew"}), user="ann")
+    go_on.set()
+    thread.join()
+    lake.flush()
+    assert strong(client, "ann") == {5: "anew"}
+    assert outcome == ["refused"] or place == "append:looked"
+    assert raw_hits(lake, "slow-token") == []
+
+
+def test_a_restore_brings_nothing_back(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    for text in ("one", "two"):
+        table.write(notes({1: text}), user="ann")
+        lake.flush()
+    lake.erase("ann")
+    with pytest.raises(LakewardenError):
+        _raised(lake.restore(NOTES, user="ann", version=0, dry_run=False))
+    assert strong(table, "ann") == {}
+
+
+def _raised(reports: list[ScopeReport]) -> None:
+    for report in reports:
+        if report.fault:
+            raise NotFound(report.fault.message)
+
+
+# What the search finds
+
+
+@pytest.fixture
+def erased(lake: Lakehouse) -> TableClient:
+    """Two users, the first of whom was erased; a copy of the first one's data file lies outside."""
+    table = make_notes(lake)
+    for user in ("ann", "bob"):
+        table.write(notes({1: f"of {user}"}), user=user)
+    lake.flush()
+    data = next(scope_path(lake, "ann").glob("*.parquet"))
+    shutil.copy(data, Path(lake.warehouse.uri).parent / "copy.parquet")
+    lake.erase("ann", deep=True)
+    return table
+
+
+def _copy(lake: Lakehouse, *to: str) -> None:
+    where = Path(lake.warehouse.uri, *to)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(lake.warehouse.uri).parent / "copy.parquet", where)
+
+
+@pytest.mark.usefixtures("erased")
+def test_a_copied_data_file_is_found_by_its_footer(lake: Lakehouse) -> None:
+    _copy(lake, "data", "chat", "notes", "bob", "harmless.bin")
+    assert planted(lake, "ann") == ["its footer names the user"]
+    with pytest.raises(Conflict, match="harmless"):
+        lake.erase("ann")
+    with pytest.raises(BeingErased):
+        lake.table(NOTES).write(notes({1: "x"}), user="ann")
+    failed = lake.erasures()[-1]
+    assert (failed.result, "ann" in json.dumps(failed.findings)) == ("failed", False)
+    Path(lake.warehouse.uri, "data", "chat", "notes", "bob", "harmless.bin").unlink()
+    assert lake.erase("ann").result == "complete"
+    lake.table(NOTES).write(notes({1: "x"}), user="ann")
+
+
+@pytest.mark.usefixtures("erased")
+def test_a_copy_outside_of_every_table_is_found_by_a_deep_search(lake: Lakehouse) -> None:
+    _copy(lake, "data", "elsewhere", "x")
+    assert planted(lake, "ann") == []
+    assert planted(lake, "ann", deep=True) == ["its footer names the user"]
+
+
+@pytest.mark.usefixtures("erased")
+def test_a_text_that_is_nobodys_is_found_by_a_deep_search(lake: Lakehouse) -> None:
+    Path(lake.warehouse.uri, "data", "dump.csv").write_text("ann,secret\n")
+    assert planted(lake, "ann", deep=True) == ["the user's id in an object that is nobody's"]
+
+
+@pytest.mark.usefixtures("erased")
+def test_a_file_in_the_users_scope_is_found(lake: Lakehouse) -> None:
+    _copy(lake, "data", "chat", "notes", "ann", "_files", "x")
+    assert planted(lake, "ann") == ["a file in the user's scope"]
+
+
+@pytest.mark.usefixtures("erased")
+def test_a_copied_directory_is_found_by_its_name(lake: Lakehouse) -> None:
+    _copy(lake, "data", "chat", "notes", "backup", "ann", "x")
+    assert planted(lake, "ann") == ["its path names the user"]
+
+
+def test_a_live_delta_table_is_found(lake: Lakehouse, erased: TableClient) -> None:
+    erased.write(notes({1: "anew"}), user="ann")
+    lake.flush()
+    found = planted(lake, "ann")
+    assert "Delta's log of the user's scope still adds files" in found
+    assert "the user in the list of a table's scopes" in found
+
+
+def test_a_hot_row_is_found(lake: Lakehouse, erased: TableClient) -> None:
+    data = pack_segment("ab" * 16, 1, 0, [Chunk("bob", 1, b"x"), Chunk("ann", 1, b"y")])
+    lake.warehouse.state.create(f"log/{erased.table.log_id}/segments/{77:020d}", data)
+    assert planted(lake, "ann") == ["rows of the user in the write log"]
+
+
+def test_a_tagged_version_is_found(lake: Lakehouse, erased: TableClient) -> None:
+    tag = json.dumps({"user": "ann", "version": 0}).encode()
+    lake.warehouse.state.create(f"tags/{erased.table.id}/anywhere/name", tag)
+    assert planted(lake, "ann") == ["a tag of the user"]
+
+
+def test_a_value_of_another_user_that_equals_the_id_is_counted(lake: Lakehouse, erased: TableClient) -> None:
+    erased.write(notes({2: "ann"}), user="bob")
+    lake.flush()
+    erased.write(notes({3: "ann"}), user="bob")
+    searched = lake.verify_erased("ann", deep=True)
+    assert searched.findings == ()
+    assert searched.coincidences >= 2
+
+
+# Names
+
+
+def test_jobs_and_certificates_know_the_user_by_a_keyed_hash_alone(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    table.write(notes({1: "x"}), user="the-one")
+    lake.flush(user="the-one")
+    assert raw_hits(lake, "the-one") != []
+    lake.erase("the-one")
+    hits = [name for name in raw_hits(lake, "the-one") if not name.startswith("data/")]
+    assert hits == []
+    mark = lake.warehouse.erasures.mark("the-one")
+    assert {job.parameters.get("user") for job in lake.jobs()} == {mark}
+    assert lake.erasures()[0].user == mark
+
+
+_PATHS = ["..", "a/../b", "/etc", "%2e%2e", "_delta_log", "_files", "manifest.json", "data", "notes", "*"]
+_HOSTILE = [*_PATHS, "x" * 256, "nul\x00", "new\nline", "🦆"]
+
+
+@pytest.mark.parametrize("user", _HOSTILE)
+def test_hostile_ids_are_erased_and_nobody_else(lake: Lakehouse, user: str) -> None:
+    table = make_notes(lake)
+    table.write(notes({1: "theirs"}), user=user)
+    table.write(notes({1: "kept"}), user="bob")
+    lake.flush()
+    table.write(notes({2: "theirs"}), user=user)
+    assert lake.erase(user, deep=True).result == "complete"
+    assert raw_hits(lake, "theirs") == []
+    assert (strong(table, user), strong(table, "bob")) == ({}, {1: "kept"})
+
+
+def test_what_cannot_be_erased_is_refused(lake: Lakehouse) -> None:
+    make_notes(lake)
+    lake.create_table("chat.everybody", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    with pytest.raises(NotFound):
+        lake.erase("ann", ["chat.none"])
+    with pytest.raises(InvalidArgument, match="SHARED"):
+        lake.erase("ann", ["chat.everybody"])
+    with pytest.raises(InvalidArgument):
+        lake.erase("")
+    assert lake.erasures() == []
+    assert lake.erase("never was").result == "complete"

@@ -1,0 +1,41 @@
+"""Erasing on a real object store, in a bucket that keeps old versions."""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+
+from lakewarden import Lakehouse
+from tests.fixtures.lakes import make_notes, notes, strong
+from tests.fixtures.minio import MinioServer
+
+
+@pytest.fixture
+def versioned(minio: MinioServer) -> str:
+    """A warehouse in a bucket of its own that keeps old versions."""
+    client = boto3.client("s3", endpoint_url=minio.endpoint)
+    client.create_bucket(Bucket="versioned")
+    client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+    return "s3://versioned/lake"
+
+
+def test_old_versions_go_too(minio: MinioServer, versioned: str) -> None:
+    client = boto3.client("s3", endpoint_url=minio.endpoint)
+    with Lakehouse.open(versioned) as lake:
+        table = make_notes(lake, options={"COMPRESSION": "none"})
+        for text in ("token-of-ann 1", "token-of-ann 2"):
+            table.write(notes({1: text}), user="ann")
+            table.write(notes({1: "of bob"}), user="bob")
+            lake.flush()
+        table.write(notes({2: "token-of-ann 3"}), user="ann")
+        lake.export("ann", f"{versioned}/exports/ann")
+        certificate = lake.erase("ann", deep=True)
+        assert (certificate.result, certificate.to_do) == ("complete", "")
+        assert certificate.old_versions > 0
+        assert strong(table, "bob") == {1: "of bob"}
+        table.write(notes({1: "anew"}), user="ann")
+        assert strong(table, "ann") == {1: "anew"}
+    found = client.list_object_versions(Bucket="versioned", Prefix="lake/")
+    for each in found["Versions"]:
+        data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
+        assert b"token-of-ann" not in data, each["Key"]
