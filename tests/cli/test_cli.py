@@ -173,7 +173,6 @@ def test_words_after_two_dashes_are_no_options() -> None:
         ["vacuum", NOTES, "--retain", "soon"],
         ["history", NOTES, "--limit", "0"],
         ["restore", NOTES, "--version", "first"],
-        ["storage", "create", "x"],
         ["tag", NOTES],
     ],
 )
