@@ -22,7 +22,7 @@ _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
 
 _CHECKPOINT_INTERVAL_REMOTE = 4
-"""On an object store each commit since the checkpoint costs an opening two requests, and 10 made a flush 33 on average, not 30."""
+"""On an object store each commit since the checkpoint costs an opening two requests: with 10, a flush took 33 on average."""
 
 _LOG_DAYS = 30
 """Delta's own default; history and restore reach at least as far back as deleted files are kept."""
