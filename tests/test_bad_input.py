@@ -257,6 +257,7 @@ def test_a_template_that_would_mix_scopes_is_refused(place: Place, tmp_path: Pat
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.disk
 def test_hostile_users_stay_inside_and_never_meet(place: Place, tmp_path: Path) -> None:
     outside = _files(tmp_path, but=place.lake.warehouse.uri)
     given = [{"owner": user, "id": 1, "text": repr(user)} for user in _HOSTILE]
@@ -278,6 +279,7 @@ def _files(root: Path, *, but: str) -> set[Path]:
 # Places that cannot be written
 
 
+@pytest.mark.disk
 def test_a_warehouse_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LakewardenError, match="a file lies where a directory should be") as caught:
@@ -300,6 +302,7 @@ def test_a_place_that_is_none(uri: str) -> None:
     assert "secret" not in caught.value.message
 
 
+@pytest.mark.disk
 def test_a_storage_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with place.refuses("STORAGE_UNAVAILABLE", "file"):
@@ -316,6 +319,7 @@ def test_a_storage_in_use_stays(place: Place, tmp_path: Path) -> None:
         place.lake.alter_storage("other", shared_template="moved/{namespace}/{tableName}")
 
 
+@pytest.mark.disk
 def test_a_disk_that_fills_up_under_the_log(tmp_path: Path) -> None:
     """What was acknowledged is there, what was refused is not, and once there is space all goes on."""
     with tmpfs(tmp_path / "mount", "size=4m") as mount, Lakehouse.open(str(mount / "warehouse")) as lake:
@@ -331,6 +335,7 @@ def test_a_disk_that_fills_up_under_the_log(tmp_path: Path) -> None:
         _check_flush_fails_and_keeps(lake, table, rows, ballast)
 
 
+@pytest.mark.disk
 def test_a_disk_that_fills_up_under_a_flush(tmp_path: Path) -> None:
     """The log has its space, the tables have not."""
     with tmpfs(tmp_path / "mount", "size=2m") as mount, Lakehouse.open(str(tmp_path / "warehouse")) as lake:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier
@@ -16,6 +15,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
 from lakewarden.scope import Scope, TableName
+from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
 from tests.fixtures.lakes import NOTES, eventual, keys, make_notes, notes, scope_path, strong
 
@@ -216,8 +216,7 @@ def test_check_finds_a_table_that_was_copied_over(lake: Lakehouse) -> None:
     for number in range(3):
         table.write(notes({number: "a"}), user="ann")
         lake.flush()
-    log = Path(lake.warehouse.uri) / "_lakewarden" / "log"
-    shutil.rmtree(log)
+    remove_tree(path_of(lake.warehouse.uri) / "_lakewarden" / "log")
     assert _bad(lake) == [(f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
 
 
@@ -229,8 +228,8 @@ def test_a_scope_of_another_warehouse_is_no_scope_of_ours(lake: Lakehouse, tmp_p
     with Lakehouse.open(str(tmp_path / "other")) as other:
         make_notes(other).write(notes({1: "theirs", 2: "theirs"}), user="ann")
         other.flush()
-        shutil.rmtree(scope_path(lake, "ann"))
-        shutil.copytree(scope_path(other, "ann"), scope_path(lake, "ann"))
+        remove_tree(scope_path(lake, "ann"))
+        copy_tree(scope_path(other, "ann"), scope_path(lake, "ann"))
     assert _bad(lake) == [(f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
     table.write(notes({1: "ours again"}), user="ann")
     assert strong(table, "ann") == {1: "ours again", 2: "theirs"}
@@ -244,8 +243,8 @@ def test_check_finds_a_scope_that_was_copied_from_another_user(lake: Lakehouse) 
     for user in ("ann", "bob"):
         table.write(notes({1: f"of {user}"}), user=user)
     lake.flush()
-    shutil.rmtree(scope_path(lake, "bob"))
-    shutil.copytree(scope_path(lake, "ann"), scope_path(lake, "bob"))
+    remove_tree(scope_path(lake, "bob"))
+    copy_tree(scope_path(lake, "ann"), scope_path(lake, "bob"))
     (finding,) = [found for found in lake.check() if not found.passed]
     assert finding.subject == f"{NOTES}[bob]"
     assert finding.message == "it was copied here: its last flush was one of user 'ann'"
@@ -338,14 +337,15 @@ def test_namespaces_and_storages(lake: Lakehouse, tmp_path: Path) -> None:
     assert [one.id for one in lake.storages()] == ["local"]
 
 
-def test_a_warehouse_moves_by_copying(lake: Lakehouse, warehouse_uri: str, tmp_path: Path) -> None:
+def test_a_warehouse_moves_by_copying(lake: Lakehouse, warehouse_uri: str) -> None:
     table = make_notes(lake)
     table.write(notes({1: "cold"}), user="ann")
     lake.flush()
     table.write(notes({2: "hot"}), user="ann")
-    shutil.copytree(warehouse_uri, tmp_path / "moved")
-    shutil.rmtree(warehouse_uri)
-    with Lakehouse.open(str(tmp_path / "moved")) as moved:
+    here = path_of(warehouse_uri)
+    copy_tree(here, here.parent / "moved")
+    remove_tree(here)
+    with Lakehouse.open(str(here.parent / "moved")) as moved:
         there = moved.table(NOTES)
         assert strong(there, "ann") == {1: "cold", 2: "hot"}
         moved.flush()

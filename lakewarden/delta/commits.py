@@ -19,10 +19,12 @@ _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit's `commitInfo`; empty where its writer left none."""
+    """One commit's `commitInfo`, empty where its writer left none, and its transaction identifiers."""
 
     version: int
     info: dict[str, object]
+    transactions: dict[str, int]
+    """Its transaction identifiers: version by application id."""
 
     @property
     def timestamp(self) -> int:
@@ -52,7 +54,7 @@ class CommitLog:
             return None
         if not text:  # emptied below the fence of a dropped table
             return None
-        return Commit(version, _info(version, text))
+        return _commit(version, text)
 
     def has(self, version: int) -> bool:
         return self._place.has(_name(version))
@@ -74,14 +76,18 @@ def _name(version: int) -> str:
     return f"{LOG}/{version:020d}.json"
 
 
-def _info(version: int, text: bytes) -> dict[str, object]:
+def _commit(version: int, text: bytes) -> Commit:
+    info: dict[str, object] = {}
+    transactions: dict[str, int] = {}
     for line in text.splitlines():
-        if b'"commitInfo"' not in line:
+        if b'"commitInfo"' not in line and b'"txn"' not in line:
             continue
         try:
             action = json.loads(line)
         except ValueError as error:
             raise Corrupt(f"commit {version} is no JSON: {error}") from error
-        if isinstance(info := action.get("commitInfo"), dict):
-            return info
-    return {}
+        if isinstance(found := action.get("commitInfo"), dict):
+            info = found
+        if isinstance(found := action.get("txn"), dict):
+            transactions[found["appId"]] = found["version"]
+    return Commit(version, info, transactions)

@@ -131,10 +131,18 @@ class ScopeTable:
         )
 
     def watermark(self, app_id: str) -> int | None:
-        if app_id not in self._transactions:  # a look costs 0.2 ms
+        if app_id in self._newest_transactions:
+            return self._newest_transactions[app_id]
+        if app_id not in self._transactions:  # delta-rs reads every commit since the checkpoint again
             with delta_errors(f"cannot read the watermark of {self.uri}"):
                 self._transactions[app_id] = self.delta.transaction_version(app_id)
         return self._transactions[app_id]
+
+    @cached_property
+    def _newest_transactions(self) -> dict[str, int]:
+        """Those of the newest commit, which is mostly a flush of ours and says all that is asked."""
+        commit = CommitLog(place_of(self.location)).read(self.version)
+        return {} if commit is None else commit.transactions
 
     @cached_property
     def adds(self) -> pa.Table:

@@ -12,14 +12,14 @@ _KEPT = 4
 """Cuts that stay, the newest among them: as many would have to come and go within one listing of their directory."""
 
 
-def clean(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
+def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: Reach = no_faults) -> None:
     """Removes older cuts, segments that are settled, and carry that the newest cut does not name.
 
     The cut is read before the listing. So it holds, even when newer cuts come meanwhile: what is settled stays so, a
     carry object made for this cut or an older one is named by a newer one only if this one names it, and one made for
-    a newer cut is not touched (its maker may be about to create that cut).
+    a newer cut is not touched (its maker may be about to create that cut). `known` spares its reading where it still counts.
     """
-    cut = newest_cut(store, log_id)
+    cut = newest_cut(store, log_id, known)
     if cut.version == 0:
         return
     found = names.listings(each.key for each in store.list(names.home(log_id))).get(log_id, Listing())

@@ -47,7 +47,7 @@ def settle(
     for _ in range(_ATTEMPTS):
         plan = next_cut(view, settled, settings)
         if plan is None:
-            clean(store, view.log_id, reach=reach)
+            clean(store, view.log_id, known=view.cut, reach=reach)
             return
         if failure is not None:
             raise failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from lakewarden.clock import Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.leases import forget_expired, leased_versions
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
@@ -19,6 +20,7 @@ from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, retention_of, run_vacuum
 from lakewarden.operations.zorder import check_columns
 from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.scope import Scope, TableName
 from lakewarden.storage.durability import sync
 from lakewarden.warehouse import Warehouse, find_table
 
@@ -70,10 +72,12 @@ def maintain_targets(
     for target in targets:
         _check(target, options)
     now = warehouse.clock()
-    choices = _with_tags(warehouse, targets, options)
+    choices = _with_kept(warehouse, targets, options, now)
     tasks = [MaintainTask(target, choice, dry_run, job_id, now) for target, choice in zip(targets, choices, strict=True)]
     reports = run(maintain_scope, [Sized(task, _SCOPE_COST) for task in tasks])
     sync({report.uri for report in reports if report.outcome == "done"})
+    if isinstance(options, VacuumOptions) and not dry_run:
+        _forget_leases(warehouse, targets, now)
     return reports
 
 
@@ -118,14 +122,29 @@ def _check(target: ScopeTarget, options: Options) -> None:
         check_columns(target.schema, options.zorder)
 
 
-def _with_tags(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options) -> list[Options]:
-    """The options of each scope: a vacuum keeps what the scope's tags name."""
+def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options, now: datetime) -> list[Options]:
+    """The options of each scope: a vacuum keeps what the scope's tags name and its readers lease.
+
+    `now` is from before the leases are looked at, so that what is leased meanwhile is inside the vacuum's retention too.
+    """
     if not isinstance(options, VacuumOptions):
         return [options] * len(targets)
     catalog = warehouse.catalog.read()
     names = {target.scope.table for target in targets}
-    kept = {name: tagged_versions(warehouse.state, find_table(catalog, name).id) for name in names}
+    ids = {name: find_table(catalog, name).id for name in names}
+    tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
+    leased = {name: leased_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
     return [
-        replace(options, keep_versions=(*options.keep_versions, *kept[target.scope.table].get(target.scope.user, ())))
+        replace(options, keep_versions=(*options.keep_versions, *_of(tagged, target.scope), *_of(leased, target.scope)))
         for target in targets
     ]
+
+
+def _of(kept: Mapping[TableName, Mapping[str | None, tuple[int, ...]]], scope: Scope) -> tuple[int, ...]:
+    return kept[scope.table].get(scope.user, ())
+
+
+def _forget_leases(warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> None:
+    catalog = warehouse.catalog.read()
+    for name in {target.scope.table for target in targets}:
+        forget_expired(warehouse.state, find_table(catalog, name).id, now)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import data, flush, growth, maintenance, write
+from benchmarks import data, flush, growth, maintenance, object_store, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
+from tests.fixtures.minio import MinioServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +21,14 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def test_write(tmp_path: Path) -> None:
     assert len(write.run(TINY, tmp_path).tables) == 2
+
+
+def test_requests_of_a_flush_are_few(minio: MinioServer) -> None:
+    counted, *kinds = object_store.requests(minio)
+    rows = {what: float(of_scope.split(" ")[0]) for what, of_scope, _ in counted.rows}
+    assert rows["append"] <= 30
+    assert rows["small merge"] <= 32  # one more than an append: the file that it replaces
+    assert sum(float(row[2]) for row in kinds[0].rows) > 30
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.record import OP
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
+from tests.fixtures.bucket import AnyPath
 
 APP = "lakewarden/w/p"
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ PEOPLE = schema("id BIGINT NOT NULL", "name TEXT")
 
 
 def target(
-    path: Path,
+    path: AnyPath,
     *schemas: TableSchema,
     user: str | None = "u_1",
     compression: Compression = "snappy",

@@ -52,12 +52,14 @@ def test_what_is_no_error_of_theirs_passes() -> None:
         assert raised.value is error
 
 
+@pytest.mark.disk
 def test_a_full_disk_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").symlink_to("/dev/full")
     with pytest.raises(StorageRefused, match="No space left"):
         place_of(Location(str(tmp_path))).write("x.parquet", pa.py_buffer(b"data"))
 
 
+@pytest.mark.disk
 def test_a_replacement_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").mkdir()
     with pytest.raises(LakewardenError):
@@ -65,6 +67,7 @@ def test_a_replacement_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
+@pytest.mark.disk
 def test_a_file_where_a_directory_should_be(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("")
     with pytest.raises(LakewardenError):
@@ -93,6 +96,7 @@ def test_a_place_lists_and_deletes(tmp_path: Path) -> None:
         place.read("a/b")
 
 
+@pytest.mark.disk
 @pytest.mark.parametrize("name", ["a b", "100%", "ü#?&", "{x}", "a!25", "'\""])
 def test_odd_directories_are_what_they_are_called(tmp_path: Path, name: str) -> None:
     scope = target(tmp_path / name)

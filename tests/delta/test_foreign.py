@@ -19,6 +19,7 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Unsupported
 from lakewarden.report import ScopeTarget
 from tests.delta.scopes import flush, people, rows_of, table_of, target, ticking
+from tests.fixtures.bucket import path_of
 
 
 def _theirs(*ids: int, name: str = "theirs") -> pa.Table:
@@ -48,6 +49,7 @@ def test_their_rows_are_the_oldest_and_their_duplicates_are_settled(tmp_path: Pa
     assert [(row["id"], row["name"]) for row in rows_of(scope)] == [(1, "n1"), (2, "new2"), (3, "theirs3"), (4, "theirs4")]
 
 
+@pytest.mark.disk
 def test_a_file_without_statistics_may_hold_any_key(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
@@ -126,7 +128,7 @@ def _commit_by_hand(
     scope: ScopeTarget, protocol: dict[str, Any], change: Callable[[dict[str, Any]], None], *actions: object
 ) -> None:
     """The next commit, with the first one's metadata changed."""
-    log = Path(scope.uri) / "_delta_log"
+    log = path_of(scope.uri) / "_delta_log"
     lines = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
     metadata = next(line["metaData"] for line in lines if "metaData" in line)
     change(metadata)
@@ -136,7 +138,7 @@ def _commit_by_hand(
 
 def _delete_row_by_vector(scope: ScopeTarget, row: int) -> None:
     """As Spark does it: the file again, with a bitmap of its deleted rows."""
-    log = Path(scope.uri) / "_delta_log"
+    log = path_of(scope.uri) / "_delta_log"
     add = next(json.loads(line)["add"] for line in (log / f"{0:020d}.json").read_text().splitlines() if '"add"' in line)
     # a portable RoaringBitmapArray: magic, one bitmap with key 0, of one array container with one value
     bitmap = struct.pack("<IQI", 1681511377, 1, 0) + struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, row)

@@ -94,7 +94,7 @@ def test_order_is_by_version_whatever_the_clocks_said(tmp_path: Path) -> None:
 
 
 def test_a_table_of_others_has_a_history_too(tmp_path: Path) -> None:
-    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
     (entry,) = history(Location(str(tmp_path / "t")))
     assert (entry.version, entry.read_version, entry.user_metadata) == (0, 0, {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_other_readers_see_the_same(tmp_path: Path) -> None:
     assert theirs == ours
     polars = pl.read_delta(scope.uri).drop("_seq").sort("id").to_dicts()
     assert polars == ours
-    files = [str(tmp_path / "t" / path) for path in paths(scope)]
+    files = [os.fspath(tmp_path / "t" / path) for path in paths(scope)]
     counted = duckdb.execute("SELECT count(*), min(ts), max(dec), count(json) FROM read_parquet(?)", [files]).fetchone()
     assert counted == (4, _ROWS[0]["ts"], _ROWS[2]["dec"], 2)
 

@@ -5,10 +5,9 @@ Under strong freshness it is the dictionary now, under eventual the one as of th
 
 from __future__ import annotations
 
-import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, LogSettings, Settings
+from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.lakes import Rows, eventual, keys, notes, strong
 
 _USER_TABLE = "chat.notes"
@@ -32,9 +32,6 @@ _scopes = st.sampled_from(_SCOPES)
 _tables = st.sampled_from([_USER_TABLE, _SHARED_TABLE])
 _ids = st.integers(0, 9)
 _rows = st.dictionaries(_ids, st.text("abcdef", max_size=4), min_size=1, max_size=5)
-
-_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where syncs cost nothing: crashes are not this test's matter."""
 
 _SMALL = Settings(compaction=CompactionSettings(min_eligible_segments=2), log=LogSettings(segment_max_rows=4))
 """Compactions after two flushes, and several segments a write."""
@@ -58,16 +55,19 @@ class Model:
 
 
 class LakehouseMachine(RuleBasedStateMachine):
+    store = STORE
+
     def __init__(self) -> None:
         super().__init__()
-        self._directory = tempfile.TemporaryDirectory(dir=_MEMORY)
+        self._places = ExitStack()
+        self._uri = str(self._places.enter_context(fresh_place(self.store)))
         self._ahead = timedelta()
-        self.lake = Lakehouse.open(self._directory.name, settings=_SMALL, clock=self._now)
+        self.lake = Lakehouse.open(self._uri, settings=_SMALL, clock=self._now)
         self.models: dict[tuple[str, str | None], Model] = {}
 
     def teardown(self) -> None:
         self.lake.close()
-        self._directory.cleanup()
+        self._places.close()
 
     def _now(self) -> datetime:
         return datetime.now(UTC) + self._ahead
@@ -238,7 +238,7 @@ class LakehouseMachine(RuleBasedStateMachine):
     @rule()
     def open_again(self) -> None:
         self.lake.close()
-        self.lake = Lakehouse.open(self._directory.name, settings=_SMALL, clock=self._now)
+        self.lake = Lakehouse.open(self._uri, settings=_SMALL, clock=self._now)
 
     # What always holds
 
@@ -274,3 +274,12 @@ _TORTURE = settings.get_current_profile_name() == "torture"
 
 TestLakehouseModel = LakehouseMachine.TestCase
 TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 40, stateful_step_count=40 if _TORTURE else 25)
+
+
+class MinioMachine(LakehouseMachine):
+    store = "minio"
+
+
+@pytest.mark.usefixtures("minio")
+class TestLakehouseModelOnMinio(MinioMachine.TestCase):  # type: ignore[misc, valid-type]  # the class is made by hypothesis
+    settings = settings(max_examples=100 if _TORTURE else 4, stateful_step_count=40 if _TORTURE else 15)

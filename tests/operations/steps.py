@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from lakewarden.clock import Clock, random_id
 from lakewarden.delta.history import history
@@ -16,6 +15,7 @@ from lakewarden.operations.restore import RestoreOptions, plan_restore, run_rest
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport, ScopeTarget
 from tests.delta.scopes import flush, people
+from tests.fixtures.bucket import path_of
 
 SMALL_RUNS = CompactOptions(min_eligible_segments=2, max_segments_per_run=8)
 
@@ -88,11 +88,11 @@ def restore(
 
 def data_files(scope: ScopeTarget) -> set[str]:
     """The Parquet files that lie there, live or not."""
-    return {path.name for path in Path(scope.uri).glob("*.parquet")}
+    return {path.name for path in path_of(scope.uri).glob("*.parquet")}
 
 
 def manifest_paths(scope: ScopeTarget) -> set[str]:
-    manifest = json.loads((Path(scope.uri) / "manifest.json").read_text())
+    manifest = json.loads((path_of(scope.uri) / "manifest.json").read_text())
     return {segment["path"] for segment in manifest["segments"]}
 
 
@@ -103,7 +103,7 @@ def operations(scope: ScopeTarget) -> list[str]:
 
 def set_time(scope: ScopeTarget, version: int, moment: datetime) -> None:
     """Writes another time into a commit, as a writer with that clock would have."""
-    path = Path(scope.uri) / "_delta_log" / f"{version:020d}.json"
+    path = path_of(scope.uri) / "_delta_log" / f"{version:020d}.json"
     actions = [json.loads(line) for line in path.read_text().splitlines() if line]
     for action in actions:
         if "commitInfo" in action:

@@ -29,6 +29,8 @@ from tests.operations.steps import (
     then,
 )
 
+pytestmark = pytest.mark.both_stores
+
 
 def test_small_files_become_one(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")

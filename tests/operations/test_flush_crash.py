@@ -109,6 +109,7 @@ def _prepare(lake: Lakehouse, batch: Batch) -> TableClient:
     return table
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("name", _BATCHES)
 def test_a_flush_passes_every_place(warehouse_uri: str, name: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
@@ -212,6 +213,7 @@ def _several_files(lake: Lakehouse) -> TableClient:
 _ALL: Rows = {1: "c", 2: "b", 11: "d", 21: "e", 31: "f"}
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("name", _OPERATIONS)
 def test_an_operation_passes_every_place(warehouse_uri: str, name: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:

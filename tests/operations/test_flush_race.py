@@ -45,6 +45,7 @@ def _write_and_flush_new_scopes(uri: str, worker: int, together: Barrier) -> Non
             lake.flush(NOTES, user=user)
 
 
+@pytest.mark.both_stores
 def test_three_processes_create_and_flush_the_same_new_scope(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         table = make_notes(lake)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from lakewarden.operations.restore import RestoreOptions, plan_restore, run_rest
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target
+from tests.fixtures.bucket import STORE, AnyPath, fresh_place
 from tests.operations.steps import compact, data_files, manifest_paths, set_time
 
 _RETENTION = timedelta(hours=168)
@@ -28,7 +28,7 @@ _RETENTION = timedelta(hours=168)
 class World:
     """A scope, what it should hold, and what each version held, with the moment at which it was made."""
 
-    path: Path
+    path: AnyPath
     now: datetime = field(default_factory=lambda: datetime.now(UTC) + timedelta(hours=1))
     seq: int = 0
     rows: dict[int, str] = field(default_factory=dict)
@@ -139,11 +139,11 @@ _STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if STORE == "disk" else 10)
 @given(st.lists(_STEPS, max_size=16))
 def test_any_sequence_equals_a_dictionary(steps: list[Step]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        world = World(Path(directory) / "t")
+    with fresh_place() as place:
+        world = World(place / "t")
         world.flush({1: "a"}, set())
         world.settle()
         for step in steps:
@@ -171,6 +171,6 @@ def _rows(rows: dict[int, str]) -> list[Row]:
     return [{"id": key, "name": name} for key, name in sorted(rows.items())]
 
 
-def _everything(path: Path) -> set[str]:
+def _everything(path: AnyPath) -> set[str]:
     """What lies there, but for the commits that come meanwhile and the manifest."""
     return {str(found.relative_to(path)) for found in path.rglob("*") if found.is_file()}

@@ -30,6 +30,8 @@ from tests.operations.steps import (
     vacuum,
 )
 
+pytestmark = pytest.mark.both_stores
+
 _NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 

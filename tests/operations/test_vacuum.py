@@ -182,6 +182,7 @@ def test_a_later_vacuum_with_a_longer_retention_brings_nothing_back(tmp_path: Pa
         restore(scope, 0)
 
 
+@pytest.mark.disk
 def test_a_file_that_nobody_committed_goes_when_it_is_old_enough(tmp_path: Path) -> None:
     scope = _compacted(tmp_path / "t")
     orphan = tmp_path / "t" / "batch-9-lost.parquet"
@@ -192,6 +193,7 @@ def test_a_file_that_nobody_committed_goes_when_it_is_old_enough(tmp_path: Path)
     assert vacuum(scope).files == (orphan.name,)
 
 
+@pytest.mark.disk
 def test_no_retention_is_short_enough_to_take_a_file_that_may_still_be_committed(tmp_path: Path) -> None:
     scope = _compacted(tmp_path / "t")
     fresh = tmp_path / "t" / "batch-9-fresh.parquet"

@@ -1,0 +1,213 @@
+"""On a real MinIO: the requests of a flush, counted and explained, and a flush of many scopes beside what Spark would do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean, median
+
+import deltalake
+import pyarrow as pa
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+
+from benchmarks import data
+from benchmarks.page import Section, Table
+from benchmarks.scale import Scale
+from benchmarks.timing import seconds, spread, times
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.settings import SparkSettings
+from lakewarden.spark.session import spark_conf
+from tests.fixtures.counting import Request, counting
+from tests.fixtures.minio import MinioServer, serve_minio
+
+_HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.4.2"
+"""717 MB with its SDK, by Ivy: only Spark's own readers and writers of `s3a://` need it."""
+
+_ROUNDS = 24
+"""Flushes of one scope, so that every distance from a checkpoint is among them."""
+
+_PURPOSES = [
+    (r"_delta_log/_last_checkpoint", "where the last checkpoint is (delta-rs)"),
+    (r"checkpoint.*\.parquet", "the checkpoint, in ranges (delta-rs)"),
+    (r"_delta_log/\d+\.json", "commits: those since the checkpoint twice (delta-rs), the newest for the watermark, the new one"),
+    (r"_delta_log/", "which commits there are (delta-rs)"),
+    (r"batch-.*\.parquet", "the data file; a merge also reads those it replaces"),
+    (r"manifest\.json", "the manifest beside the table"),
+    (r"/log/.*/segments", "the scope's rows in the log; headers of new segments, once a job"),
+    (r"/log/.*/cuts", "what of the log is settled, once a job and table"),
+    (r"/log/", "what lies in the log, once a job and table; cleaning it"),
+    (r"/scopes/", "the registry of flushed users, once a job and table"),
+    (r"/catalog/", "the catalog, once a job"),
+    (r"/jobs/", "the job's record, once a job"),
+    (r"", "deleting what is settled, once a job and table"),
+]
+
+
+def run(scale: Scale, place: Path) -> Section:
+    section = Section("object_store", scale.name)
+    with serve_minio() as server, _environment(server):
+        section.tables.extend(requests(server))
+        section.tables.append(_compared(scale, place, server))
+    return section
+
+
+def requests(server: MinioServer) -> list[Table]:
+    """Flushes of one scope through a counting proxy, and delta-rs alone at the same work."""
+    with counting(server.endpoint) as counter, _environment(server, counter.endpoint):
+        counted = {"append": _flushes(counter.taken, same_keys=False), "small merge": _flushes(counter.taken, same_keys=True)}
+        alone = {"append": _alone(counter.taken, merge=False), "merge": _alone(counter.taken, merge=True)}
+    return [
+        Table(
+            f"Requests of one flush of one scope on MinIO, {_ROUNDS} flushes one after the other: those of the scope itself, with"
+            " every distance from a checkpoint among them, and those that a job makes once, however many scopes it has.",
+            ("what", "of the scope: mean (least, most)", "once a job: mean"),
+            [(name, _spread([_of_scope(one) for one in found]), _spread([len(one) - _of_scope(one) for one in found]))
+             for name, found in counted.items()]
+            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "") for name, found in alone.items()],
+        ),
+        *(_kinds(name, found) for name, found in counted.items()),
+    ]  # fmt: skip
+
+
+def _kinds(name: str, flushes: list[list[Request]]) -> Table:
+    found = Counter((request.kind, _purpose(request.key)) for one in flushes for request in one)
+    rows = [(kind, purpose, f"{count / len(flushes):.1f}") for (kind, purpose), count in sorted(found.items())]
+    return Table(f"What they are for ({name}), on average a flush.", ("kind", "what for", "requests"), rows)
+
+
+def _purpose(key: str) -> str:
+    return next(purpose for pattern, purpose in _PURPOSES if re.search(pattern, key))
+
+
+def _of_scope(flush: list[Request]) -> int:
+    """The requests below the scope's place, and that of its rows in the log."""
+    return 1 + sum("/data/" in request.key for request in flush)
+
+
+def _spread(counts: list[int]) -> str:
+    return f"{mean(counts):.1f} ({min(counts)}, {max(counts)})"
+
+
+def _flushes(taken: Callable[[], list[Request]], *, same_keys: bool) -> list[list[Request]]:
+    found = []
+    with Lakehouse.open(f"s3://lake/counted-{same_keys}") as lake:
+        events = data.create(lake)
+        for number in range(_ROUNDS + 1):
+            events.write(data.rows(["u"], 0 if same_keys else 10 * number, 10), user_column="user")
+            taken()
+            lake.flush(data.TABLE)
+            found.append(taken())
+    return found[1:]  # the first one makes the table
+
+
+def _alone(taken: Callable[[], list[Request]], *, merge: bool) -> list[list[Request]]:
+    uri = f"s3://lake/alone-{merge}"
+    deltalake.write_deltalake(uri, _own(0), configuration={"delta.checkpointInterval": "4"})
+    found = []
+    for number in range(1, _ROUNDS + 1):
+        taken()
+        if merge:
+            table = deltalake.DeltaTable(uri)
+            merger = table.merge(_own(0), "t.id = s.id", source_alias="s", target_alias="t")
+            merger.when_matched_update_all().when_not_matched_insert_all().execute()
+        else:
+            deltalake.write_deltalake(uri, _own(10 * number), mode="append")
+        found.append(taken())
+    return found
+
+
+def _own(first: int) -> pa.Table:
+    return data.rows(["u"], first, 10).drop_columns(["user"])
+
+
+# Beside Spark
+
+
+def _compared(scale: Scale, place: Path, server: MinioServer) -> Table:
+    spark = _session(server)
+    users = data.users(scale.scopes)
+    existing = data.rows(users, 0, scale.existing)
+    new = data.rows(users, scale.existing - scale.new // 2, scale.new)
+    place.mkdir(parents=True, exist_ok=True)
+    spark.createDataFrame(new).write.mode("overwrite").parquet("s3a://lake/new")
+    ours, merged, plain = [], [], []
+    for number in range(scale.rounds):
+        ours.append(_ours(f"s3://lake/ours-{number}", existing, new, spark, scale.scopes))
+        table = f"lake/one-table-{number}"
+        deltalake.write_deltalake(f"s3://{table}", existing, partition_by=["user"])
+        merged.append(seconds(_merge, spark, f"s3a://{table}"))
+        plain.append(seconds(_parquet, spark, f"s3a://lake/floor-{number}"))
+    fast = median(ours)
+    return Table(
+        f"{scale.scopes:,} scopes on MinIO, {scale.new} rows onto {scale.existing:,} existing ones each, half of them updates;"
+        f" the median of {scale.rounds} rounds in alternation, with the extremes.",
+        ("what", "time", "times ours"),
+        [
+            ("ours, the whole `Lakehouse.flush`", spread(ours), "1.0"),
+            ("one Delta table partitioned by user, one `MERGE INTO` over `s3a`", spread(merged), times(median(merged), fast)),
+            ("the floor: Spark writes the new rows as Parquet partitioned by user", spread(plain), times(median(plain), fast)),
+        ],
+    )
+
+
+def _ours(uri: str, existing: pa.Table, new: pa.Table, spark: SparkSession, scopes: int) -> float:
+    with Lakehouse.open(uri, spark=lambda: spark) as lake:
+        events = data.create(lake)
+        events.write(existing, user_column="user")
+        lake.flush(data.TABLE)
+        events.write(new, user_column="user")
+        return seconds(_flush, lake, scopes)
+
+
+def _flush(lake: Lakehouse, scopes: int) -> None:
+    done = [report for report in lake.flush(data.TABLE) if report.outcome == "done"]
+    assert len(done) == scopes, f"{len(done)} of {scopes} scopes were flushed"
+
+
+def _merge(spark: SparkSession, table: str) -> None:
+    spark.read.parquet("s3a://lake/new").createOrReplaceTempView("new_rows")
+    spark.sql(
+        f"MERGE INTO delta.`{table}` t USING new_rows s ON t.user = s.user AND t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    ).collect()
+
+
+def _parquet(spark: SparkSession, at: str) -> None:
+    rows = spark.read.parquet("s3a://lake/new").repartition("user")
+    rows.write.mode("overwrite").partitionBy("user").parquet(at)
+
+
+def _session(server: MinioServer) -> SparkSession:
+    """A session that also reads and writes `s3a://`; ours has no need of that."""
+    settings = SparkSettings()
+    s3a = {
+        "endpoint": server.endpoint,
+        "access.key": server.user,
+        "secret.key": server.password,
+        "path.style.access": "true",
+        "endpoint.region": "us-east-1",
+    }
+    builder = SparkSession.builder.appName("lakewarden-object-store").master(settings.master)
+    for key, value in (spark_conf(settings) | {f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()}).items():
+        builder = builder.config(key, value)
+    return configure_spark_with_delta_pip(builder, extra_packages=[_HADOOP_AWS]).getOrCreate()
+
+
+@contextmanager
+def _environment(server: MinioServer, endpoint: str = "") -> Iterator[None]:
+    given = server.environment | ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
