@@ -49,6 +49,16 @@ def footer(data: bytes) -> dict[str, str] | None:
     return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in said.items()}
 
 
+def footer_bytes(tail: bytes) -> int:
+    """How many bytes at a Parquet file's end are its footer, by its last eight bytes; 0 where it is no Parquet."""
+    return int.from_bytes(tail[:4], "little") + len(tail) if len(tail) == 8 and tail.endswith(_PARQUET_MAGIC) else 0
+
+
+def only_footer(tail: bytes) -> bytes:
+    """What `footer` reads as well as the whole file."""
+    return _PARQUET_MAGIC + tail
+
+
 def values(data: bytes) -> str:
     """All values of a Parquet file as text, one JSON object a row: what a search for an id has to see through compression."""
     try:

@@ -54,6 +54,19 @@ def content(found: Found) -> bytes | None:
         return None
 
 
+def part(found: Found, start: int, length: int) -> bytes:
+    """Some of the bytes; empty where the object is gone by now."""
+    root = local_path(found.place)
+    try:
+        if root is None:
+            return open_store(found.place).get_range(found.key, start, length)
+        with Path(root, found.key).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+    except (Missing, FileNotFoundError):
+        return b""
+
+
 def _refused(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise StorageUnavailable(f"cannot list {error.filename}: {error.strerror}; what lies there was not searched") from error

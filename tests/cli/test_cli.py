@@ -354,3 +354,21 @@ def test_a_warehouse_that_cannot_be(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for where, code in ((str(tmp_path / "file" / "w"), "STORAGE_UNAVAILABLE"), ("ftp://x/y", "INVALID_ARGUMENT")):
         assert call("status", "--warehouse", where, "--format", "json").failure[0] == code
+
+
+def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) -> None:
+    (exported,) = call("export", "--user", "ann", "--to", str(tmp_path / "out"), "--format", "json").rows
+    assert (exported["table"], exported["rows"]) == (NOTES, len(strong(lake.table(NOTES), "ann")))
+    (certificate,) = call("erase", "--user", "ann", "--table", NOTES, "--deep", "--format", "json").rows
+    assert (certificate["result"], certificate["deep"], certificate["findings"]) == ("complete", True, [])
+    assert strong(lake.table(NOTES), "ann") == {}
+    code, message = call("import", "--from", str(tmp_path / "out"), "--user", "ann", "--format", "json").failure
+    assert (code, "no finished export" in message) == ("NOT_FOUND", True), "the erasure removed the export"
+
+
+def test_what_an_erasure_finds_fails_it(call: Call, lake: Lakehouse) -> None:
+    stray = scope_path(lake, "bob") / "ann" / "x"
+    stray.parent.mkdir()
+    stray.write_text("x")
+    code, message = call("erase", "--user", "ann", "--format", "json").failure
+    assert (code, str(stray) in message) == ("CONFLICT", True)

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,21 @@ def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: 
 def _second(lake: Lakehouse) -> str:
     lake.create_table("chat.second", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
     return "chat.second"
+
+
+def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakehouse) -> None:
+    table = make_notes(lake, options={"COMPRESSION": "none"})
+    users = ("ann", "bob", "eve", "joe")
+    table.write([{"user": user, "id": 1, "text": f"of {user}"} for user in users], user_column="user")
+    lake.flush()
+    table.write([{"user": user, "id": 2, "text": f"of {user}"} for user in users], user_column="user")
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lake.erase, users[:3]))
+    assert [certificate.result for certificate in made] == ["complete"] * 3
+    assert [raw_hits(lake, f"of {user}") for user in users[:3]] == [[], [], []]
+    assert strong(table, "joe") == {1: "of joe", 2: "of joe"}
+    table.write([{"user": user, "id": 3, "text": "anew"} for user in users], user_column="user")
+    assert [strong(table, user) for user in users[:3]] == [{3: "anew"}] * 3
 
 
 # What slept through it

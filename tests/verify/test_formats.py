@@ -1,0 +1,44 @@
+"""The search's own readers, against files that the library wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.log.segment import Carried, Chunk, pack_carry, pack_segment
+from lakewarden.verify import formats
+
+
+def _parquet(rows: int) -> bytes:
+    out = pa.BufferOutputStream()
+    table = pa.table({"text": [f"value {number}" for number in range(rows)]})
+    pq.write_table(table.replace_schema_metadata({"lakewarden.user": "ann"}), out)
+    return out.getvalue().to_pybytes()
+
+
+def test_users_of_segments_and_carry() -> None:
+    assert formats.log_users(pack_segment("ab" * 16, 1, 0, [Chunk("ann", 1, b"x"), Chunk("bob", 2, b"y")])) == {"ann", "bob"}
+    assert formats.log_users(pack_carry("ab" * 16, [Carried("eve", 1, b"x", 7, 1, 0)])) == {"eve"}
+    assert formats.log_users(b"LWLOG") is None
+
+
+def test_a_footer_is_read_from_the_end_alone() -> None:
+    data = _parquet(10_000)
+    length = formats.footer_bytes(data[-8:])
+    assert 8 < length < len(data)
+    tail = formats.only_footer(data[-length:])
+    assert (formats.footer(tail) or {})["lakewarden.user"] == (formats.footer(data) or {})["lakewarden.user"] == "ann"
+    assert formats.footer_bytes(b"no parq.") == 0
+    assert formats.footer(b"text") is None
+
+
+def test_values_are_seen_through_compression() -> None:
+    assert "value 9999" in formats.values(_parquet(10_000))
+
+
+def test_files_that_a_commit_adds() -> None:
+    lines = [{"commitInfo": {}}, {"add": {"path": "a"}}, {"remove": {"path": "b"}}]
+    assert formats.live_files("1.json", "\n".join(map(json.dumps, lines)).encode()) == 1
+    assert formats.live_files("1.json", b"") == 0
