@@ -26,6 +26,7 @@ from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.planning.propose import planned_flush, vacuumable
 from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.report import ScopeReport
+from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
@@ -314,6 +315,7 @@ class Lakehouse:
 
         Raises:
             NotFound, InvalidArgument: a table or a user is none.
+            AlreadyActive: the same was asked for already, and is not over.
         """
         targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
         return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)
@@ -323,9 +325,12 @@ class Lakehouse:
         return self._operator.jobs.newest(limit)
 
     def run_jobs(self) -> list[Job]:
-        """Runs what is queued, oldest first; one that fails does not keep back the others."""
-        return self._operator.run_queued()
+        """Runs what is queued, oldest first; one that fails does not keep back the others.
+
+        What a runner left that shows no life any more is taken over.
+        """
+        return Runner(self._operator).run_waiting()
 
     def kill_job(self, job_id: str) -> Job:
-        """Cancels a job that has not begun."""
+        """Cancels a job that is not over; one that runs stops before its next scope."""
         return self._operator.jobs.kill(job_id)

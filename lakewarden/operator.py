@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakewarden.engine import Engine
-from lakewarden.errors import LakewardenError
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
-from lakewarden.operations.jobs import Job, JobLog, outcome_of
+from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
@@ -88,19 +87,8 @@ class Operator:
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
 
-    def run_queued(self) -> list[Job]:
-        """Runs what is queued, oldest first; one that fails does not keep back the others."""
-        return [self._run_queued(job) for job in reversed(self.jobs.newest()) if job.status == "queued"]
-
-    def _run_queued(self, queued: Job) -> Job:
-        job = self.jobs.claim(queued)
-        try:
-            status, message = outcome_of(self._work_of(job))
-        except LakewardenError as error:
-            status, message = "failed", f"{error.code}: {error.message}"
-        return self.jobs.finish(job, status, message)
-
-    def _work_of(self, job: Job) -> list[ScopeReport]:
+    def work_of(self, job: Job) -> list[ScopeReport]:
+        """Does what a queued job asks for, under its id."""
         asked = Asked.of(job)
         settings = self.warehouse.settings
         if job.job_type == "compact":

@@ -9,7 +9,7 @@ from typing import Literal
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.scope import Scope
 
-Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop"]
+Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop", "evict"]
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task; the job goes on with it in Spark, and no caller ever sees it."""
 

@@ -12,6 +12,7 @@ _PREFIX: dict[Operation, str] = {
     "vacuum": "VA",
     "restore": "RS",
     "drop": "CL",
+    "evict": "SE",
 }
 """Prefixes of kalamdb.md 3.3 where it has one."""
 
