@@ -30,7 +30,7 @@ from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
-from lakewarden.warehouse import Warehouse, find_table, live_tables
+from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 
 class Lakehouse:
@@ -170,10 +170,10 @@ class Lakehouse:
 
         Args:
             name: `namespace.table`.
-            type: `USER` (a scope per user) or `SHARED` (one scope).
+            type: `USER` (a scope per user), `SHARED` (one scope), or `STREAM` (a scope per user, in the log alone).
             columns: in order; docs/reference/types.md has their types.
-            primary_key: names of one or more columns, which become NOT NULL.
-            options: STORAGE_ID, FLUSH_POLICY, COMPRESSION, TARGET_FILE_SIZE, DELETED_RETENTION_HOURS.
+            primary_key: names of one or more columns, which become NOT NULL; a STREAM table may have none.
+            options: those of the type (docs/reference/access.md); TTL_SECONDS is required for STREAM.
 
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
@@ -205,9 +205,9 @@ class Lakehouse:
     # How it stands
 
     def pending(self) -> list[Pending]:
-        """The scopes with hot rows, oldest first; costs what lies in the log."""
+        """The scopes with rows to flush, oldest first; costs what lies in the log. STREAM tables have none."""
         views = read_views(self.warehouse.state, self.warehouse.headers)
-        return pending_scopes(live_tables(self.warehouse.catalog.read()), views)
+        return pending_scopes(cold_tables(self.warehouse.catalog.read()), views)
 
     def due(self) -> list[Due]:
         """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
@@ -251,6 +251,14 @@ class Lakehouse:
         return self._operator.maintain(
             Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
         )
+
+    def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+        """Lets go of STREAM rows whose time is over, or that are beyond their scope's size: a report for each such scope.
+
+        Raises:
+            NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+        """
+        return self._operator.evict(Asked(tables, user), dry_run=dry_run)
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
@@ -317,7 +325,10 @@ class Lakehouse:
             NotFound, InvalidArgument: a table or a user is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
-        targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
+        if operation == "evict":
+            self._operator.evict(Asked(tables, user), dry_run=True)
+        else:
+            targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
         return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)
 
     def jobs(self, limit: int | None = 50) -> list[Job]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakewarden.engine import Engine
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
+from lakewarden.operations.evict import evict
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
@@ -81,6 +82,16 @@ class Operator:
         target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
         return self._run("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
 
+    def evict(self, asked: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+        """Raises:
+        NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+        """
+
+        def work(id_: str) -> list[ScopeReport]:
+            return evict(self.warehouse, asked.tables, asked.user, dry_run=dry_run, job_id=id_)
+
+        return self._run("evict", asked.parameters, work, job_id, keep=not dry_run)
+
     def drop(self, table: TableName) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
             return drop(self.warehouse, self.engine.run, table, id_)
@@ -95,6 +106,8 @@ class Operator:
             return self.maintain(asked, CompactOptions.of(settings.compaction), dry_run=False, job_id=job.job_id)
         if job.job_type == "optimize":
             return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
+        if job.job_type == "evict":
+            return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)
 
     def _run(

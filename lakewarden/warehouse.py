@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lakewarden.access.gate import require
+from lakewarden.access.rights import can
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.registry import ScopeRegistry
@@ -75,9 +77,11 @@ class Warehouse:
         Raises:
             NotFound: the table is not in the catalog.
             InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
+            Unsupported: a STREAM table, whose rows lie in the log alone.
         """
         table = find_table(catalog, scope.table)
-        _check_scope(table, scope)
+        require(table, "cold tier", "flushes, maintenance, versions")
+        check_scope(table, scope)
         return self.target_of(catalog, table, scope.user)
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
@@ -102,12 +106,15 @@ class Warehouse:
         return join(self.uri, storage.base) if relative else storage.base
 
 
-def _check_scope(table: Table, scope: Scope) -> None:
+def check_scope(table: Table, scope: Scope) -> None:
+    """Raises:
+    InvalidArgument: a user for a SHARED table, none for another, or an impossible one.
+    """
     if table.type == "SHARED" and scope.user is not None:
         raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
-    if table.type == "USER":
+    if can(table.type, "a scope per user"):
         if scope.user is None:
-            raise InvalidArgument(f"{table.name} is a USER table: name the user")
+            raise InvalidArgument(f"{table.name} is a {table.type} table: name the user")
         check_user(scope.user)
 
 
@@ -119,6 +126,11 @@ def _path(storage: Storage, table: Table, scope: Scope) -> str:
 def live_tables(catalog: Catalog) -> list[Table]:
     """The tables that are there for everybody, in order of creation."""
     return [table for table in catalog.tables.values() if not table.dropping]
+
+
+def cold_tables(catalog: Catalog) -> list[Table]:
+    """Those of them that have Delta tables: all but STREAM ones."""
+    return [table for table in live_tables(catalog) if can(table.type, "cold tier")]
 
 
 def find_table(catalog: Catalog, name: TableName) -> Table:

@@ -50,6 +50,8 @@ class TableSchema:
     version: int
     columns: tuple[SchemaColumn, ...]
     primary_key: tuple[str, ...]
+    append_only: bool = False
+    """Of a STREAM table: every row stands for itself, whatever its key, which may be missing."""
 
     def column(self, name: str) -> SchemaColumn | None:
         return next((column for column in self.columns if column.name == name), None)

@@ -25,7 +25,7 @@ from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
-from lakewarden.warehouse import Warehouse, find_table, live_tables, state_store
+from lakewarden.warehouse import Warehouse, cold_tables, find_table, state_store
 
 _SCOPE_COST = 32 << 10
 """Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
@@ -141,7 +141,7 @@ def _deferred(task: FlushTask) -> ScopeReport:
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], job_id: str) -> Iterable[FlushTask]:
     flush = warehouse.settings.flush
-    for table in live_tables(catalog):
+    for table in cold_tables(catalog):
         if (view := views.get(table.log_id)) is None:
             continue
         for pending in view.pending.values():

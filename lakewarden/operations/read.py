@@ -6,14 +6,17 @@ from typing import Literal
 
 import pyarrow as pa
 
+from lakewarden.catalog.model import Table
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
+from lakewarden.log.stream import read_stream
 from lakewarden.log.view import read_view
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.warehouse import Warehouse
 
 Freshness = Literal["strong", "eventual"]
 
@@ -36,6 +39,13 @@ class _ColdRows:
 def read_cold(target: ScopeTarget) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`."""
     return _ColdRows(target).rows()
+
+
+def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
+    """The rows of a STREAM table's scope whose time is not over, in order: the newest schema's columns and `_seq`."""
+    ttl = table.options.ttl_seconds
+    assert ttl is not None, "a STREAM table has a TTL"
+    return read_stream(warehouse.state, table.log_id, user, table.schemas, ttl, warehouse.clock(), warehouse.headers)
 
 
 def read_strong(target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache) -> pa.Table:
