@@ -7,11 +7,13 @@ from datetime import datetime
 from types import TracebackType
 
 from lakewarden.catalog import changes
+from lakewarden.catalog.evolution import Alteration
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.view import read_views
+from lakewarden.operations.alter import alter
 from lakewarden.operations.check import Finding, check
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_storage, make_table, new_storage
@@ -182,6 +184,17 @@ class Lakehouse:
         if not (if_not_exists and full in self.warehouse.catalog.read().tables):
             make_table(self.warehouse, full, type, columns, primary_key, options or {})
         return self.table(name)
+
+    def alter_table(self, name: str, change: Alteration) -> Table:
+        """Changes one thing of a table: a column (`catalog.evolution`), or its options.
+
+        Flushed files and rows in the log stay as they are and are read under the new schema; a scope's files are rewritten
+        by its next flush. A `TableClient` that was made before goes on writing by the schema that it knows.
+
+        Raises:
+            InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
+        """
+        return alter(self.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
         """Drops a table and all its data; waits for the cleanup. One that was interrupted goes on where it stopped.

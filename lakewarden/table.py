@@ -25,7 +25,7 @@ from lakewarden.rows.intake import Rows, to_arrow
 from lakewarden.rows.validate import keys, validated
 from lakewarden.scope import Scope
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse, check_scope
+from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 WriteMode = Literal["upsert", "insert"]
 
@@ -92,13 +92,13 @@ class TableClient:
         if freshness not in ("strong", "eventual"):
             raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
         if self.table.schema.append_only:
-            return self._stream(user).select(self.table.schema.names)
+            return self._stream(user).drop_columns([SEQ])
         target = self._target(user)
         if freshness == "eventual":
             rows = read_cold(target)
         else:
             rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers)
-        return rows.select(self.table.schema.names)
+        return rows.select(target.schema.names)
 
     def history(
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
@@ -111,8 +111,9 @@ class TableClient:
         return sorted(self.warehouse.registry.users(self.table.id))
 
     def _stream(self, user: str | None) -> pa.Table:
-        check_scope(self.table, Scope(self.table.name, user))
-        return read_stream_scope(self.warehouse, self.table, user or "")
+        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        check_scope(table, Scope(table.name, user))
+        return read_stream_scope(self.warehouse, table, user or "")
 
     def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
         """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""
@@ -160,6 +161,8 @@ class TableClient:
 
     def _check_absent(self, batch: LogBatch) -> None:
         key = self.table.schema.primary_key
+        if find_table(self.warehouse.catalog.read(), self.table.name).schema.primary_key != key:
+            raise Conflict(f"the primary key of {self.table.name} was renamed meanwhile; open the table again")
         for user in batch.rows[USER].unique():
             mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
             live = self.read(user=user.as_py() or None)

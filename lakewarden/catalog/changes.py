@@ -76,12 +76,25 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     check_table(name.name)
     if name.namespace not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name.namespace!r}; create it first: CREATE NAMESPACE {name.namespace}")
-    if table.options.storage_id not in catalog.storages:
-        there = ", ".join(catalog.storages)
-        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
+    _check_storage(catalog, table)
     _check_free("table", str(name), {str(other): str(other) for other in catalog.tables})
     _check_place(catalog, table, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
+
+
+def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
+    """The table as it is after an ALTER.
+
+    Raises:
+        NotFound: no such storage.
+        InUse: its place on another storage is another table's.
+    """
+    _check_storage(catalog, table)
+    before = catalog.tables[table.name]
+    if table.options.storage_id != before.options.storage_id:
+        others = {name: other for name, other in catalog.tables.items() if name != table.name}
+        _check_place(replace(catalog, tables=others), table, base_of)
+    return replace(catalog, tables={**catalog.tables, table.name: table})
 
 
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
@@ -208,6 +221,12 @@ def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
         taken = table_place(beside, other, base_of)
         if overlaps(place, taken, storage.folds_case or beside.folds_case):
             raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+
+
+def _check_storage(catalog: Catalog, table: Table) -> None:
+    if table.options.storage_id not in catalog.storages:
+        there = ", ".join(catalog.storages)
+        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:

@@ -41,6 +41,8 @@ class SchemaColumn:
     type: ColumnType
     nullable: bool
     default: str | None
+    null_before: bool = False
+    """It became NOT NULL by an ALTER: rows from before may have NULL, so the Delta column stays nullable."""
 
 
 @dataclass(frozen=True)
