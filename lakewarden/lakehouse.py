@@ -11,7 +11,7 @@ from lakewarden.catalog.evolution import Alteration
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.engine import Engine, Progress, StartSpark, silent
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InUse, InvalidArgument
 from lakewarden.log.view import read_views
 from lakewarden.operations.alter import alter
 from lakewarden.operations.check import Finding, check
@@ -151,8 +151,10 @@ class Lakehouse:
 
     def drop_storage(self, storage_id: str) -> None:
         """Raises:
-        InUse: tables lie on it.
+        InUse: tables or users' scopes lie on it.
         """
+        if storage_id in self.warehouse.places.used():
+            raise InUse(f"cannot drop storage {storage_id!r}: scopes of users whose own storage it was lie there")
         self.warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
 
     def storages(self) -> list[Storage]:

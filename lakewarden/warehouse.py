@@ -11,8 +11,10 @@ from lakewarden.access.gate import require
 from lakewarden.access.rights import can
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.model import Catalog, Storage, Table
+from lakewarden.catalog.places import ScopePlaces
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
+from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.cache import HeaderCache
@@ -40,6 +42,7 @@ class Warehouse:
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry
+    places: ScopePlaces
     headers: HeaderCache
     settings: Settings
     clock: Clock
@@ -62,6 +65,7 @@ class Warehouse:
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
+            places=ScopePlaces(state),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,
@@ -87,7 +91,7 @@ class Warehouse:
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
         scope = Scope(table.name, user)
-        storage = catalog.storages[table.options.storage_id]
+        storage = catalog.storages[self._storage_id(catalog, table, user)]
         maintenance = self.settings.maintenance
         hours = table.options.retention_hours
         return ScopeTarget(
@@ -99,6 +103,17 @@ class Warehouse:
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
             retention_hours=maintenance.retention_hours if hours is None else hours,
         )
+
+    def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
+        """Where a scope lies: where its first flush put it, and before that where it would be put now."""
+        if user is None or not table.options.use_user_storage:
+            return table.options.storage_id
+        return self.places.of(table.id, user) or own_storage(catalog, user) or table.options.storage_id
+
+    def settle_place(self, catalog: Catalog, table: Table, user: str) -> None:
+        """Decides for good where a scope lies; to be called before anything is written there."""
+        if table.options.use_user_storage:
+            self.places.decide(table.id, user, own_storage(catalog, user) or table.options.storage_id)
 
     def base(self, storage: Storage) -> str:
         """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""

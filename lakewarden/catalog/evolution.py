@@ -78,7 +78,6 @@ def altered(table: Table, change: Alteration) -> Table:
         InvalidArgument: an unknown column, a bad name, type, default or option, a type that is no wider one, NOT NULL without
             a default for an added column, or what would touch the primary key.
         AlreadyExists: the name is another column's.
-        Unsupported: an option that is not there yet.
     """
     match change:
         case SetOptions(options):

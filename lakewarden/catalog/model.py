@@ -92,6 +92,8 @@ class TableOptions:
     ttl_seconds: int | None = None
     eviction_strategy: EvictionStrategy = "time_based"
     max_stream_size: int = 0
+    use_user_storage: bool = False
+    """Scopes of users with a storage of their own lie there."""
 
 
 @dataclass(frozen=True)

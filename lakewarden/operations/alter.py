@@ -17,9 +17,9 @@ from lakewarden.warehouse import Warehouse, find_table
 def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
     """Raises:
     NotFound: no such table, or no such storage.
-    InvalidArgument, AlreadyExists, Unsupported: as `catalog.evolution.altered`; nothing was changed.
+    InvalidArgument, AlreadyExists: as `catalog.evolution.altered`; nothing was changed.
     ConstraintViolation: NOT NULL, and a row has NULL there.
-    InUse: another storage, while scopes lie on this one; or its place there is another table's.
+    InUse: another storage, or another USE_USER_STORAGE, while scopes lie where they do; or its place there is another table's.
     """
 
     def step(catalog: Catalog) -> Catalog:
@@ -28,7 +28,8 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
         column = tightens(before, change)
         if column is not None:
             _check_no_null(warehouse, catalog, before, column)
-        if after.options.storage_id != before.options.storage_id:
+        moved = after.options.storage_id != before.options.storage_id
+        if moved or after.options.use_user_storage != before.options.use_user_storage:
             _check_not_cold(warehouse, catalog, before)
         return replace_table(catalog, after, warehouse.base)
 
@@ -57,6 +58,6 @@ def _check_not_cold(warehouse: Warehouse, catalog: Catalog, table: Table) -> Non
     cold = [scope for scope in scopes_of(warehouse, table, None) if ScopeTable.open(warehouse.target(catalog, scope).uri)]
     if cold:
         raise InUse(
-            f"{table.name} has {len(cold)} scope(s) with cold data on storage {table.options.storage_id!r}, as {cold[0]}, "
-            "which would not be found on another: create a table there, and copy the rows into it"
+            f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which would not be found on another storage: "
+            "create a table there, and copy the rows into it"
         )

@@ -107,6 +107,16 @@ class Evolution(RuleBasedStateMachine):
         self.lake.alter_table("n.t", DropColumn(gone.name))
         self.columns = tuple(each for each in self.columns if each != gone)
 
+    @precondition(lambda self: self.columns)
+    @rule(data=st.data())
+    def add_anew(self, data: st.DataObject) -> None:
+        """The same name and type again, which is another column all the same."""
+        gone = data.draw(st.sampled_from(self.columns))
+        self.lake.alter_table("n.t", DropColumn(gone.name))
+        self.lake.alter_table("n.t", AddColumn(Column(gone.name, gone.type)))
+        self.columns = (*(each for each in self.columns if each != gone), replace(gone, identity=self.made))
+        self.made += 1
+
     @precondition(lambda self: self.columns and self._free())
     @rule(data=st.data())
     def rename(self, data: st.DataObject) -> None:

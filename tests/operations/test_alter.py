@@ -18,7 +18,7 @@ from lakewarden.catalog.evolution import (
     SetNullable,
     SetOptions,
 )
-from lakewarden.errors import ConstraintViolation, InUse, InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.errors import ConstraintViolation, InUse, InvalidArgument, LakewardenError, NotFound
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 
@@ -100,7 +100,7 @@ def test_the_storage_changes_only_while_nothing_is_cold(lake: Lakehouse, tmp_pat
     lake.table(NOTES).write(notes({1: "a"}), user="u")
     lake.flush(NOTES)
     assert (tmp_path / "elsewhere" / "chat" / "notes" / "u" / "_delta_log").is_dir()
-    with pytest.raises(InUse, match="cold data on storage 'elsewhere'"):
+    with pytest.raises(InUse, match="cold data"):
         lake.alter_table(NOTES, SetOptions({"STORAGE_ID": "local"}))
 
 
@@ -130,7 +130,7 @@ def test_a_stream_evolves_too(lake: Lakehouse) -> None:
         (DropColumn("none"), InvalidArgument),
         (ModifyColumn("text", "INT"), InvalidArgument),
         (AddColumn(Column("n", "INT", nullable=False)), InvalidArgument),
-        (SetOptions({"USE_USER_STORAGE": "TRUE"}), Unsupported),
+        (SetOptions({"USE_USER_STORAGE": "maybe"}), InvalidArgument),
         (SetOptions({"FLUSH_POLICY": "sometimes"}), InvalidArgument),
     ],
 )
