@@ -38,6 +38,15 @@ class Engine:
         total = len(items)
         return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
 
+    def watched(self, watch: Progress) -> Engine:
+        """The same engine for one job: `watch` is told too, and stops the work when it raises."""
+
+        def both(done: int, total: int) -> None:
+            watch(done, total)
+            self._progress(done, total)
+
+        return Engine(self._settings, both, self.session)
+
     def session(self) -> SparkSession:
         """The Spark session: the one that was lent, or our own, started at the first call."""
         if self._borrowed is not None:

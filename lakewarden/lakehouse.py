@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
 from lakewarden.catalog.certificate import Certificate, certificates
-from lakewarden.catalog.model import Catalog, Column, Namespace, Storage, Table, TableType, View
-from lakewarden.catalog.options import alter_options
+from lakewarden.catalog.evolution import Alteration
+from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InUse, InvalidArgument
 from lakewarden.log.view import read_views
+from lakewarden.operations.alter import alter
 from lakewarden.operations.check import Finding, check, storages_named
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_table
@@ -35,11 +36,12 @@ from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.planning.propose import planned_flush, vacuumable
 from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.report import ScopeReport
+from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.table import TableClient
 from lakewarden.verify.search import Searched
-from lakewarden.warehouse import Warehouse, find_table, live_tables
+from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 if TYPE_CHECKING:
     from lakewarden.sql.results import Result
@@ -184,10 +186,12 @@ class Lakehouse:
 
         Raises:
             NotFound: there is none.
-            InUse: tables lie on it.
+            InUse: tables or users' scopes lie on it.
         """
         if if_exists and storage_id not in self.warehouse.catalog.read().storages:
             return False
+        if storage_id in self.warehouse.places.used():
+            raise InUse(f"cannot drop storage {storage_id!r}: scopes of users whose own storage it was lie there")
         self.warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
         return True
 
@@ -208,10 +212,10 @@ class Lakehouse:
 
         Args:
             name: `namespace.table`.
-            type: `USER` (a scope per user) or `SHARED` (one scope).
+            type: `USER` (a scope per user), `SHARED` (one scope), or `STREAM` (a scope per user, in the log alone).
             columns: in order; docs/reference/types.md has their types.
-            primary_key: names of one or more columns, which become NOT NULL.
-            options: STORAGE_ID, FLUSH_POLICY, COMPRESSION, TARGET_FILE_SIZE, DELETED_RETENTION_HOURS.
+            primary_key: names of one or more columns, which become NOT NULL; a STREAM table may have none.
+            options: those of the type (docs/reference/access.md); TTL_SECONDS is required for STREAM.
 
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
@@ -220,6 +224,17 @@ class Lakehouse:
         if not (if_not_exists and full in self.warehouse.catalog.read().tables):
             make_table(self.warehouse, full, type, columns, primary_key, options or {})
         return self.table(name)
+
+    def alter_table(self, name: str, change: Alteration) -> Table:
+        """Changes one thing of a table: a column (`catalog.evolution`), or its options.
+
+        Flushed files and rows in the log stay as they are and are read under the new schema; a scope's files are rewritten
+        by its next flush. A `TableClient` that was made before goes on writing by the schema that it knows.
+
+        Raises:
+            InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
+        """
+        return alter(self.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
         """Drops a table and all its data; waits for the cleanup. One that was interrupted goes on where it stopped.
@@ -247,20 +262,6 @@ class Lakehouse:
         """
         self.warehouse.catalog.change(lambda catalog: changes.drop_view(catalog, TableName.parse(name)))
 
-    def alter_table_options(self, name: str, options: Mapping[str, str]) -> Table:
-        """Changes what is given; `NULL` or `DEFAULT` as FLUSH_POLICY clears it.
-
-        Raises:
-            InvalidArgument, NotFound, InUse, Unsupported: nothing was changed.
-        """
-        full = TableName.parse(name)
-
-        def change(catalog: Catalog) -> Catalog:
-            table = find_table(catalog, full)
-            return changes.alter_options(catalog, full, alter_options(table.type, table.options, options))
-
-        return self.warehouse.catalog.change(change).tables[full]
-
     def tables(self, namespace: str | None = None) -> list[Table]:
         found = live_tables(self.warehouse.catalog.read())
         return [table for table in found if namespace in (None, table.name.namespace)]
@@ -275,9 +276,9 @@ class Lakehouse:
     # How it stands
 
     def pending(self) -> list[Pending]:
-        """The scopes with hot rows, oldest first; costs what lies in the log."""
+        """The scopes with rows to flush, oldest first; costs what lies in the log. STREAM tables have none."""
         views = read_views(self.warehouse.state, self.warehouse.headers)
-        return pending_scopes(live_tables(self.warehouse.catalog.read()), views)
+        return pending_scopes(cold_tables(self.warehouse.catalog.read()), views)
 
     def due(self) -> list[Due]:
         """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
@@ -330,6 +331,14 @@ class Lakehouse:
         return self._operator.maintain(
             Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
         )
+
+    def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+        """Lets go of STREAM rows whose time is over, or that are beyond their scope's size: a report for each such scope.
+
+        Raises:
+            NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+        """
+        return self._operator.evict(Asked(tables, user), dry_run=dry_run)
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
@@ -487,8 +496,12 @@ class Lakehouse:
 
         Raises:
             NotFound, InvalidArgument: a table or a user is none.
+            AlreadyActive: the same was asked for already, and is not over.
         """
-        targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
+        if operation == "evict":
+            self._operator.evict(Asked(tables, user), dry_run=True)
+        else:
+            targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
         return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)
 
     def jobs(self, limit: int | None = 50) -> list[Job]:
@@ -496,9 +509,12 @@ class Lakehouse:
         return self._operator.jobs.newest(limit)
 
     def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
-        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others."""
-        return self._operator.run_queued(only)
+        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others.
+
+        What a runner left that shows no life any more is taken over.
+        """
+        return Runner(self._operator).run_waiting(only)
 
     def kill_job(self, job_id: str) -> Job:
-        """Cancels a job that has not begun."""
+        """Cancels a job that is not over; one that runs stops before its next scope."""
         return self._operator.jobs.kill(job_id)

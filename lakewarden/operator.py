@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
 from lakewarden.engine import Engine
-from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.errors import Conflict
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
-from lakewarden.operations.jobs import Job, JobLog, outcome_of
+from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.restore import RestoreOptions
@@ -87,6 +88,16 @@ class Operator:
         target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
         return self._run("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
 
+    def evict(self, asked: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+        """Raises:
+        NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+        """
+
+        def work(id_: str) -> list[ScopeReport]:
+            return evict(self.warehouse, asked.tables, asked.user, dry_run=dry_run, job_id=id_)
+
+        return self._run("evict", asked.parameters, work, job_id, keep=not dry_run)
+
     def drop(self, table: TableName) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
             with self.warehouse.locks.create() as lock, lock.hold(table.namespace, table.name) as lease:
@@ -120,26 +131,16 @@ class Operator:
         keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
         return certificate
 
-    def run_queued(self, only: Collection[str] | None = None) -> list[Job]:
-        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others."""
-        queued = [job for job in reversed(self.jobs.newest()) if job.status == "queued"]
-        return [self._run_queued(job) for job in queued if only is None or job.job_id in only]
-
-    def _run_queued(self, queued: Job) -> Job:
-        job = self.jobs.claim(queued)
-        try:
-            status, message = outcome_of(self._work_of(job))
-        except LakewardenError as error:
-            status, message = "failed", f"{error.code}: {error.message}"
-        return self.jobs.finish(job, status, message)
-
-    def _work_of(self, job: Job) -> list[ScopeReport]:
+    def work_of(self, job: Job) -> list[ScopeReport]:
+        """Does what a queued job asks for, under its id."""
         asked = Asked.of(job)
         settings = self.warehouse.settings
         if job.job_type == "compact":
             return self.maintain(asked, CompactOptions.of(settings.compaction), dry_run=False, job_id=job.job_id)
         if job.job_type == "optimize":
             return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
+        if job.job_type == "evict":
+            return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)
 
     def _run(

@@ -82,6 +82,17 @@ class SqlSettings(Section):
     result_bytes: int = Field(1 << 30, ge=1 << 10, description="Bytes that the rows of one result may have.")
 
 
+class JobsSettings(Section):
+    max_retries: int = Field(3, ge=0, description="Times a queued job is tried again after a fault that may go away by itself.")
+    retry_backoff_ms: int = Field(100, ge=0, description="Milliseconds before the first further try; doubled for each one after.")
+    heartbeat_seconds: float = Field(
+        2.0, gt=0, description="How often a running job shows its progress and learns that it was killed."
+    )
+    lease_seconds: float = Field(
+        60.0, gt=0, description="A running job that has not shown itself for so long is taken over by the next `jobs run`."
+    )
+
+
 class SparkSettings(Section):
     master: str = Field(
         "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
@@ -108,6 +119,7 @@ class Settings(BaseSettings):
     maintenance: MaintenanceSettings = MaintenanceSettings()
     locks: LockSettings = LockSettings()
     sql: SqlSettings = SqlSettings()
+    jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()
 
     @classmethod

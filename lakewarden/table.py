@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,21 +12,21 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument
+from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.log.gather import Receipt
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch
+from lakewarden.log.record import DELETE, SEQ, TARGET, UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.view import read_view
 from lakewarden.log.writer import LogWriter
 from lakewarden.operations.leases import Lease, hold, release
-from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_strong
+from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows, to_arrow
 from lakewarden.rows.validate import keys, validated
 from lakewarden.scope import Scope
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 WriteMode = Literal["upsert", "insert"]
 
@@ -51,7 +51,7 @@ class TableClient:
             rows: dicts, pandas, polars, or anything Arrow.
             user: whose rows they are (USER tables).
             user_column: instead of `user`, the column that names each row's user; it is not stored.
-            mode: `upsert` replaces a live key, `insert` refuses it.
+            mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table only appends: there both do.
 
         Raises:
             InvalidArgument: an unknown column; or the user is missing, impossible, or not wanted.
@@ -63,18 +63,32 @@ class TableClient:
         given, users = self._with_users(rows, user, user_column)
         defaults = Defaults(self.warehouse.clock, self.warehouse.new_id, user)
         batch = log_batch(self.table.schema, validated(self.table.schema, given, defaults, users), users, UPSERT)
-        return self._append(batch) if mode == "upsert" else self._insert(batch)
+        return self._append(batch) if mode == "upsert" or self.table.schema.append_only else self._insert(batch)
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
         """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
         given, users = self._with_users(key_rows, user, user_column)
+        if self.table.schema.append_only:
+            return self._delete_rows_of(keys(self.table.schema, given, users), users)
         return self._append(log_batch(self.table.schema, keys(self.table.schema, given, users), users, DELETE))
+
+    def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
+        """Takes rows of a STREAM table away by their `_seq`; one that is not there is no error.
+
+        Raises:
+            Unsupported: another table: its rows go by their primary key.
+        """
+        if not self.table.schema.append_only:
+            raise Unsupported(f"{self.table.name} is a {self.table.type} table: its rows are deleted by their primary key")
+        check_user(user)
+        return self._append(log_batch(self.table.schema, pa.table({TARGET: pa.array(seqs, pa.int64())}), user, DELETE))
 
     def read(self, *, user: str | None = None, freshness: Freshness = "strong") -> pa.Table:
         """The scope's rows, in no particular order.
 
         Args:
-            freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush.
+            freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush. A STREAM
+                table has none, and is always read strongly: the rows whose time is not over.
         """
         return self.scan(Wanted(tuple(self.table.schema.names)), user=user, freshness=freshness)
 
@@ -82,6 +96,9 @@ class TableClient:
         """A part of the scope's rows, in no particular order; without columns named, all of them and `_seq`."""
         if freshness not in ("strong", "eventual"):
             raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
+        if self.table.schema.append_only:
+            rows = self._stream(user)
+            return rows if wanted.columns is None else rows.select(wanted.columns)
         target = self._target(user)
         if freshness == "eventual":
             rows = read_cold(target, wanted)
@@ -145,6 +162,21 @@ class TableClient:
         """The users whose scopes were ever flushed; none for a SHARED table."""
         return sorted(self.warehouse.registry.users(self.table.id))
 
+    def _stream(self, user: str | None) -> pa.Table:
+        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        check_scope(table, Scope(table.name, user))
+        return read_stream_scope(self.warehouse, table, user or "")
+
+    def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
+        """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""
+        found = [Receipt(0, NOTHING)]
+        for user in users.unique():
+            name = str(user)
+            rows = self._stream(name)
+            gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
+            found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
+        return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))
+
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
 
@@ -156,7 +188,9 @@ class TableClient:
                 raise InvalidArgument(f"{self.table.name} is a SHARED table: its rows belong to no user, so name none")
             return given, pa.repeat("", given.num_rows)
         if (user is None) == (user_column is None):
-            raise InvalidArgument(f"{self.table.name} is a USER table: name either the user, or the column that names each row's")
+            raise InvalidArgument(
+                f"{self.table.name} is a {self.table.type} table: name either the user, or the column that names each row's"
+            )
         if user_column is None:
             return given, pa.repeat(check_user(user or ""), given.num_rows)
         return _split_users(given, user_column)
@@ -189,6 +223,8 @@ class TableClient:
 
     def _check_absent(self, batch: LogBatch) -> None:
         key = self.table.schema.primary_key
+        if find_table(self.warehouse.catalog.read(), self.table.name).schema.primary_key != key:
+            raise Conflict(f"the primary key of {self.table.name} was renamed meanwhile; open the table again")
         for user in batch.rows[USER].unique():
             mine = batch.rows.filter(pc.equal(batch.rows[USER], user))
             live = self.scan(Wanted(key), user=user.as_py() or None)

@@ -7,12 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lakewarden.access.gate import require
+from lakewarden.access.rights import can
 from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.catalog.exports import Exports
 from lakewarden.catalog.model import Catalog, Storage, Table
+from lakewarden.catalog.places import ScopePlaces
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
+from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
@@ -44,6 +48,7 @@ class Warehouse:
     registry: ScopeRegistry
     erasures: Erasures
     exports: Exports
+    places: ScopePlaces
     headers: HeaderCache
     settings: Settings
     clock: Clock
@@ -68,6 +73,7 @@ class Warehouse:
             registry=ScopeRegistry(state, new_id),
             erasures=Erasures(state),
             exports=Exports(state),
+            places=ScopePlaces(state),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,
@@ -87,15 +93,17 @@ class Warehouse:
         Raises:
             NotFound: the table is not in the catalog.
             InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
+            Unsupported: a STREAM table, whose rows lie in the log alone.
         """
         table = find_table(catalog, scope.table)
-        _check_scope(table, scope)
+        require(table, "cold tier", "flushes, maintenance, versions")
+        check_scope(table, scope)
         return self.target_of(catalog, table, scope.user)
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
         scope = Scope(table.name, user)
-        storage = catalog.storages[table.options.storage_id]
+        storage = catalog.storages[self._storage_id(catalog, table, user)]
         maintenance = self.settings.maintenance
         hours = table.options.retention_hours
         return ScopeTarget(
@@ -108,6 +116,17 @@ class Warehouse:
             retention_hours=maintenance.retention_hours if hours is None else hours,
         )
 
+    def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
+        """Where a scope lies: where its first flush put it, and before that where it would be put now."""
+        if user is None or not table.options.use_user_storage:
+            return table.options.storage_id
+        return self.places.of(table.id, user) or own_storage(catalog, user) or table.options.storage_id
+
+    def settle_place(self, catalog: Catalog, table: Table, user: str) -> None:
+        """Decides for good where a scope lies; to be called before anything is written there."""
+        if table.options.use_user_storage:
+            self.places.decide(table.id, user, own_storage(catalog, user) or table.options.storage_id)
+
     def base(self, storage: Storage) -> str:
         """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""
         relative = "://" not in storage.base and not storage.base.startswith("/")
@@ -118,12 +137,15 @@ class Warehouse:
         return Location(self.base(storage), storage.connection)
 
 
-def _check_scope(table: Table, scope: Scope) -> None:
+def check_scope(table: Table, scope: Scope) -> None:
+    """Raises:
+    InvalidArgument: a user for a SHARED table, none for another, or an impossible one.
+    """
     if table.type == "SHARED" and scope.user is not None:
         raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
-    if table.type == "USER":
+    if can(table.type, "a scope per user"):
         if scope.user is None:
-            raise InvalidArgument(f"{table.name} is a USER table: name the user")
+            raise InvalidArgument(f"{table.name} is a {table.type} table: name the user")
         check_user(scope.user)
 
 
@@ -135,6 +157,11 @@ def _path(storage: Storage, table: Table, scope: Scope) -> str:
 def live_tables(catalog: Catalog) -> list[Table]:
     """The tables that are there for everybody, in order of creation."""
     return [table for table in catalog.tables.values() if not table.dropping]
+
+
+def cold_tables(catalog: Catalog) -> list[Table]:
+    """Those of them that have Delta tables: all but STREAM ones."""
+    return [table for table in live_tables(catalog) if can(table.type, "cold tier")]
 
 
 def find_table(catalog: Catalog, name: TableName) -> Table:

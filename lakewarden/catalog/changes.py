@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.access.rights import can
-from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, TableOptions, View
+from lakewarden.catalog.model import Catalog, Namespace, Storage, Table, View
 from lakewarden.catalog.names import check_namespace, check_storage_id, check_table
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound
@@ -78,9 +78,7 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     check_table(name.name)
     if name.namespace not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name.namespace!r}; create it first: CREATE NAMESPACE {name.namespace}")
-    if table.options.storage_id not in catalog.storages:
-        there = ", ".join(catalog.storages)
-        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
+    _check_storage(catalog, table)
     _check_relation_free(catalog, "table", name)
     _check_place(catalog, table, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
@@ -110,19 +108,19 @@ def drop_view(catalog: Catalog, name: TableName) -> Catalog:
     return replace(catalog, views={other: view for other, view in catalog.views.items() if other != name})
 
 
-def alter_options(catalog: Catalog, name: TableName, options: TableOptions) -> Catalog:
-    """Raises:
-    NotFound: no such table or storage.
-    InUse: another storage; data would have to move.
+def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
+    """The table as it is after an ALTER.
+
+    Raises:
+        NotFound: no such storage.
+        InUse: its place on another storage is another table's.
     """
-    table = catalog.tables.get(name)
-    if table is None or table.dropping:
-        raise NotFound(f"there is no table {name}")
-    if options.storage_id != table.options.storage_id:
-        raise InUse(
-            f"{name} lies on storage {table.options.storage_id!r}; make a table on {options.storage_id!r} and copy the rows"
-        )
-    return replace(catalog, tables={**catalog.tables, name: replace(table, options=options)})
+    _check_storage(catalog, table)
+    before = catalog.tables[table.name]
+    if table.options.storage_id != before.options.storage_id:
+        others = {name: other for name, other in catalog.tables.items() if name != table.name}
+        _check_place(replace(catalog, tables=others), table, base_of)
+    return replace(catalog, tables={**catalog.tables, table.name: table})
 
 
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
@@ -256,6 +254,12 @@ def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
 def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:
     """Tables and views share their names: a query could not tell them apart."""
     _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.views)})
+
+
+def _check_storage(catalog: Catalog, table: Table) -> None:
+    if table.options.storage_id not in catalog.storages:
+        there = ", ".join(catalog.storages)
+        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:

@@ -42,6 +42,8 @@ class SchemaColumn:
     type: ColumnType
     nullable: bool
     default: str | None
+    null_before: bool = False
+    """It became NOT NULL by an ALTER: rows from before may have NULL, so the Delta column stays nullable."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class TableSchema:
     version: int
     columns: tuple[SchemaColumn, ...]
     primary_key: tuple[str, ...]
+    append_only: bool = False
+    """Of a STREAM table: every row stands for itself, whatever its key, which may be missing."""
 
     def column(self, name: str) -> SchemaColumn | None:
         return next((column for column in self.columns if column.name == name), None)
@@ -89,6 +93,8 @@ class TableOptions:
     ttl_seconds: int | None = None
     eviction_strategy: EvictionStrategy = "time_based"
     max_stream_size: int = 0
+    use_user_storage: bool = False
+    """Scopes of users with a storage of their own lie there."""
 
 
 @dataclass(frozen=True)

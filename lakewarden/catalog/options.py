@@ -13,7 +13,7 @@ from typing import cast
 from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import InvalidArgument
 
 _COMPRESSIONS = ("none", "snappy", "zstd")
 _STRATEGIES = ("time_based", "size_based", "hybrid")
@@ -45,7 +45,6 @@ def parse_options(type: TableType, given: Mapping[str, object]) -> TableOptions:
 
     Raises:
         InvalidArgument: an option that is unknown, not for this type, missing, given twice, or out of its bounds.
-        Unsupported: an option that is known and not there yet.
     """
     texts = _texts(type, given)
     for option, taking in OPTIONS.items():
@@ -58,7 +57,8 @@ def alter_options(type: TableType, before: TableOptions, given: Mapping[str, obj
     """The options after SET TBLPROPERTIES. FLUSH_POLICY is cleared by `NULL` or `DEFAULT`.
 
     Raises:
-        InvalidArgument, Unsupported: as `parse_options`; also no property at all, TYPE, or one that is ignored.
+        InvalidArgument: as `parse_options`; also no property at all, TYPE, one that is ignored, or USE_USER_STORAGE that is
+            neither TRUE nor FALSE.
     """
     if not given:
         raise InvalidArgument("at least one property is required, as in SET TBLPROPERTIES (FLUSH_POLICY = 'rows:1000')")
@@ -71,6 +71,8 @@ def alter_options(type: TableType, before: TableOptions, given: Mapping[str, obj
     cleared = texts.get("FLUSH_POLICY", "").upper() in ("NULL", "DEFAULT")
     if cleared:
         del texts["FLUSH_POLICY"]
+    if texts.get("USE_USER_STORAGE", "TRUE").upper() not in ("TRUE", "FALSE"):
+        raise InvalidArgument(f"USE_USER_STORAGE {texts['USE_USER_STORAGE']!r} must be TRUE or FALSE")
     if _ZERO.search(texts.get("FLUSH_POLICY", "")):
         raise InvalidArgument(f"FLUSH_POLICY {texts['FLUSH_POLICY']!r}: a 0 stands for nothing here; leave that half out")
     after = _changed(type, before, texts)
@@ -103,8 +105,6 @@ def _changed(type: TableType, before: TableOptions, texts: Mapping[Option, str])
     for option, text in texts.items():
         if option == "TYPE":
             _agrees(type, text)
-        elif option == "USE_USER_STORAGE":
-            _user_storage(text)
         else:
             field, read = _READERS[option]
             value = read(text)
@@ -200,9 +200,8 @@ def _stream_size(text: str) -> int:
     return size
 
 
-def _user_storage(text: str) -> None:
-    if text.upper() == "TRUE":
-        raise Unsupported("USE_USER_STORAGE is not there yet: a table's scopes all lie on its own storage so far")
+def _is_true(text: str) -> bool:
+    return text.upper() == "TRUE"
 
 
 def _agrees(type: TableType, text: str) -> None:
@@ -216,6 +215,7 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "COMPRESSION": ("compression", _compression),
     "TARGET_FILE_SIZE": ("target_file_size", parse_size),
     "DELETED_RETENTION_HOURS": ("retention_hours", _hours),
+    "USE_USER_STORAGE": ("use_user_storage", _is_true),
     "ACCESS_LEVEL": ("access_level", _access_level),
     "TTL_SECONDS": ("ttl_seconds", _ttl),
     "EVICTION_STRATEGY": ("eviction_strategy", _strategy),

@@ -12,8 +12,10 @@ from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import InvalidArgument
 
 
-def declare(columns: Sequence[Column], primary_key: Sequence[str]) -> TableSchema:
+def declare(columns: Sequence[Column], primary_key: Sequence[str], append_only: bool = False) -> TableSchema:
     """The first schema version of a new table. Key columns are NOT NULL, however they were declared.
+
+    With `append_only` (STREAM tables) there may be no key.
 
     Raises:
         InvalidArgument: no columns, a bad name, type or default, a name twice, or a primary key that is missing, names a
@@ -25,8 +27,9 @@ def declare(columns: Sequence[Column], primary_key: Sequence[str]) -> TableSchem
     if twice:
         raise InvalidArgument(f"column {twice[0]!r} is declared twice; names that differ only in case count as the same")
     declared = tuple(declare_column(number, column, column.name in primary_key) for number, column in enumerate(columns, 1))
-    _check_key(declared, primary_key)
-    return TableSchema(1, declared, tuple(primary_key))
+    if primary_key or not append_only:
+        _check_key(declared, primary_key)
+    return TableSchema(1, declared, tuple(primary_key), append_only)
 
 
 def declare_column(number: int, column: Column, in_key: bool) -> SchemaColumn:

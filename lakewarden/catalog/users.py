@@ -123,6 +123,12 @@ def find_user(catalog: Catalog, user_id: str) -> User:
     return user
 
 
+def own_storage(catalog: Catalog, user_id: str) -> str | None:
+    """The storage that a user's scopes go to, where their table uses it; a dropped user's too."""
+    user = catalog.users.get(user_id)
+    return user.storage_id if user is not None and user.storage_mode == "region" else None
+
+
 def role_of(catalog: Catalog, user_id: str) -> Role | None:
     """The role to reckon with when somebody takes this user's place: a dropped administrator still counts as one."""
     user = catalog.users.get(user_id)

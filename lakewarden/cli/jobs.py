@@ -27,7 +27,7 @@ def list_jobs(context: typer.Context, limit: int = typer.Option(50, min=1, help=
 
 
 def run_jobs(context: typer.Context) -> None:
-    """Run the jobs that are queued, oldest first."""
+    """Run the jobs that are queued, oldest first, and those whose runner died."""
     call = invocation(context)
     with call.lake("jobs") as lake:
         jobs = lake.run_jobs()
@@ -40,7 +40,7 @@ def run_jobs(context: typer.Context) -> None:
 
 
 def kill_job(context: typer.Context, job_id: str = typer.Argument(help="The job's id, as FL-….")) -> None:
-    """Cancel a job that has not begun."""
+    """Cancel a job; one that runs stops before its next scope."""
     call = invocation(context)
     with call.lake("jobs") as lake:
         job = lake.kill_job(job_id)

@@ -12,7 +12,7 @@ _USER = typer.Option(None, help="Only this user's scope.")
 
 
 def register(app: typer.Typer) -> None:
-    for command in (flush, compact, optimize, vacuum, restore, tag):
+    for command in (flush, compact, evict, optimize, vacuum, restore, tag):
         app.command()(command)
 
 
@@ -30,6 +30,19 @@ def compact(context: typer.Context, tables: list[str] = _TABLES, user: str | Non
     with call.lake("compact") as lake:
         reports = lake.compact(*tables, user=user)
     emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def evict(
+    context: typer.Context,
+    tables: list[str] = _TABLES,
+    user: str | None = _USER,
+    dry_run: bool = typer.Option(False, help="Say what would go, and let nothing go."),
+) -> None:
+    """Let go of STREAM rows whose time is over, or that are beyond their scope's size."""
+    call = invocation(context)
+    with call.lake("evict") as lake:
+        reports = lake.evict(*tables, user=user, dry_run=dry_run)
+    emit_reports(call, reports, empty="skipped: nothing has expired")
 
 
 def optimize(

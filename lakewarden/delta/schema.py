@@ -56,7 +56,7 @@ def delta_schema(schema: TableSchema) -> Schema:
         {
             "name": column.name,
             "type": _delta_type(column.type),
-            "nullable": column.nullable,
+            "nullable": column.nullable or column.null_before,
             "metadata": {"lakewarden.type": str(column.type), "lakewarden.id": column.id},
         }
         for column in schema.columns
@@ -99,9 +99,13 @@ def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]
 @lru_cache(maxsize=1024)
 def _is(columns: tuple[LiveColumn, ...], schema: TableSchema) -> bool:
     wanted = {column.name: (_delta_type(column.type), column.id) for column in schema.columns} | {SEQ: ("long", SEQ_ID)}
+    loose = {column.name for column in schema.columns if column.nullable or column.null_before}
     found = {column.name: column for column in columns}
     return found.keys() == wanted.keys() and all(
-        column.type == wanted[name][0] and column.id in (None, wanted[name][1]) for name, column in found.items()
+        column.type == wanted[name][0]
+        and column.id in (None, wanted[name][1])
+        and (column.nullable or name not in loose)  # a NULL could not be committed
+        for name, column in found.items()
     )
 
 

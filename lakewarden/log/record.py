@@ -22,6 +22,9 @@ USER = "_user"
 OP = "_op"
 SEQ = "_seq"
 
+TARGET = "_target"
+"""In the log of a STREAM table: the `_seq` of the row that a delete takes away."""
+
 UPSERT = 0
 DELETE = 1
 
@@ -42,9 +45,10 @@ class LogBatch:
 
 @lru_cache(maxsize=1024)
 def log_schema(schema: TableSchema) -> pa.Schema:
-    """The table's columns, all nullable (a tombstone has its key alone), then `_op`."""
+    """The table's columns, all nullable (a tombstone has its key alone), then `_op`; of a STREAM table `_target` before it."""
     fields = [pa.field(column.name, column.type.arrow, metadata={COLUMN_ID: str(column.id)}) for column in schema.columns]
-    return pa.schema([*fields, pa.field(OP, pa.int8())])
+    target = [pa.field(TARGET, pa.int64())] if schema.append_only else []
+    return pa.schema([*fields, *target, pa.field(OP, pa.int8())])
 
 
 def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | pa.ChunkedArray[Any], op: int) -> LogBatch:
@@ -54,7 +58,7 @@ def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | 
         InvalidArgument: a column is not the table's, or not of its type.
     """
     wanted = _owned_schema(schema)
-    if strange := set(rows.column_names).difference(schema.names):
+    if strange := set(rows.column_names).difference(wanted.names):
         raise InvalidArgument(f"no such column in the table: {', '.join(sorted(strange))}; it has {', '.join(schema.names)}")
     given = {name: rows.column(name) for name in rows.column_names}
     given[OP] = pa.chunked_array([np.full(len(rows), op, np.int8)])
@@ -203,4 +207,5 @@ def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa
         else pa.nulls(len(table), cast("Any", column.type.arrow))
         for column in newest.columns
     ]
-    return pa.table([*columns, table.column(OP)], schema=log_schema(newest))
+    target = [table.column(TARGET)] if newest.append_only else []
+    return pa.table([*columns, *target, table.column(OP)], schema=log_schema(newest))

@@ -29,7 +29,7 @@ def make_table(
         name=name,
         type=checked,
         options=parse_options(checked, options),
-        schemas=(declare(columns, primary_key),),
+        schemas=(declare(columns, primary_key, append_only=checked == "STREAM"),),
         log_id=warehouse.new_id(),
         created_at=warehouse.clock(),
     )

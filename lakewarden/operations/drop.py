@@ -58,8 +58,9 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
-    sync({warehouse.base(catalog.storages[table.options.storage_id])})
+    sync({warehouse.base(storage) for storage in catalog.storages.values()})
     warehouse.registry.remove(table.id)
+    warehouse.places.remove(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lakewarden.catalog.model import Catalog
@@ -25,7 +25,7 @@ from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
-from lakewarden.warehouse import Warehouse, find_table, live_tables, state_store
+from lakewarden.warehouse import Warehouse, cold_tables, find_table, state_store
 
 _SCOPE_COST = 32 << 10
 """Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
@@ -68,6 +68,7 @@ def flush_scopes(
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
     if not tasks:
         return []
+    tasks = _placed(warehouse, catalog, tasks)
     _register(warehouse, catalog, tasks)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
@@ -141,13 +142,26 @@ def _deferred(task: FlushTask) -> ScopeReport:
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], job_id: str) -> Iterable[FlushTask]:
     flush = warehouse.settings.flush
-    for table in live_tables(catalog):
+    for table in cold_tables(catalog):
         if (view := views.get(table.log_id)) is None:
             continue
         for pending in view.pending.values():
             target = warehouse.target(catalog, Scope(table.name, pending.user or None))
             where = (warehouse.state.uri, table.log_id)
             yield FlushTask(target, *where, pending, view.end, job_id, flush.attempts, flush.large_scope_bytes)
+
+
+def _placed(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> list[FlushTask]:
+    """The tasks with the place of each scope decided for good, where users have storages of their own."""
+    placed = []
+    for task in tasks:
+        table, user = find_table(catalog, task.target.scope.table), task.target.scope.user
+        if user is not None and table.options.use_user_storage:
+            warehouse.settle_place(catalog, table, user)
+            placed.append(replace(task, target=warehouse.target(catalog, task.target.scope)))
+        else:
+            placed.append(task)
+    return placed
 
 
 def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> None:

@@ -15,6 +15,7 @@ _PREFIX: dict[Operation, str] = {
     "export": "UE",
     "import": "UI",
     "erase": "UC",
+    "evict": "SE",
 }
 """Prefixes of kalamdb.md 3.3 where it has one."""
 

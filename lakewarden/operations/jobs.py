@@ -1,7 +1,8 @@
 """The job log: what was asked for and what came of it. Append-only: a job's next state is a new object, made conditionally.
 
 Keys begin with the inverted moment of the request, so that a listing shows the newest first, and reading the last fifty
-jobs costs fifty reads however many there were.
+jobs costs fifty reads however many there were. Whoever makes a state has seen the one before it: a runner whose job was
+killed, or taken over because it seemed dead, finds the next state taken at its next heartbeat, and stops.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from lakewarden.clock import Clock, NewId, to_millis
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, Unsupported
+from lakewarden.operations.active import claim_key
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import Operation, ScopeReport
-from lakewarden.storage.objects import AlreadyThere, ObjectStore
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
-JobStatus = Literal["queued", "running", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize"]
+JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
+Queueable = Literal["flush", "compact", "optimize", "evict"]
+
+ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
 _ROOT = "jobs"
-_MOMENTS = ("created_at", "started_at", "finished_at")
+_MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
 _LAST_MILLIS = 10**14
 """Milliseconds from which a moment is counted backwards: the year 5138."""
+_KEPT = 2
+"""States of a job that stay: nobody asks for older ones."""
+_ATTEMPTS = 40
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,17 @@ class Job:
     finished_at: datetime | None = None
     step: int = 0
     """How many states it had before this one."""
+    idempotency_key: str | None = None
+    retry_count: int = 0
+    updated_at: datetime | None = None
+    """When its runner last showed that it lives."""
+    node_id: str | None = None
+    """Which process runs it, or did."""
+    exception_trace: str | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
 
 
 @dataclass(frozen=True)
@@ -57,11 +75,15 @@ class JobLog:
 
         Raises:
             InvalidArgument: an operation that wants a person (vacuum, restore), or none at all.
+            AlreadyActive: the same operation upon the same was asked for, and is not over.
         """
         if operation not in get_args(Queueable):
             raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(get_args(Queueable))} can")
         now = self.clock()
-        return self._keep(Job(new_job_id(operation, self.clock, self.new_id), operation, "queued", now, parameters))
+        job_id = new_job_id(operation, self.clock, self.new_id)
+        key = _idempotency_key(operation, parameters)
+        claim_key(self.store, key, job_id, now, self._is_active)
+        return self._keep(Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now))
 
     def record(
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]
@@ -73,39 +95,119 @@ class JobLog:
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], status: JobStatus, message: str
     ) -> Job:
         """The same, in words of the caller's own."""
-        return self._keep(Job(job_id, operation, status, started_at, parameters, message, started_at, self.clock()))
+        now = self.clock()
+        return self._keep(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
 
-    def claim(self, job: Job) -> Job:
-        """Takes a queued job for this process.
+    def claim(self, job: Job, node_id: str) -> Job:
+        """Takes a job that waits, or whose runner seems dead, for a process.
 
         Raises:
             Conflict: somebody else was faster.
         """
-        return self._keep(replace(job, status="running", started_at=self.clock(), step=job.step + 1))
+        now = self.clock()
+        again = job.status == "running"
+        return self._keep(
+            replace(
+                job,
+                status="running",
+                node_id=node_id,
+                started_at=job.started_at or now,
+                updated_at=now,
+                retry_count=job.retry_count + again,
+                step=job.step + 1,
+            )
+        )
 
-    def finish(self, job: Job, status: JobStatus, message: str) -> Job:
-        return self._keep(replace(job, status=status, message=message, finished_at=self.clock(), step=job.step + 1))
+    def beat(self, job: Job, message: str) -> Job:
+        """Shows that the job's runner lives, and how far it is.
+
+        Raises:
+            Conflict: the job was killed, or taken over.
+        """
+        return self._keep(replace(job, message=message, updated_at=self.clock(), step=job.step + 1))
+
+    def retry(self, job: Job, message: str) -> Job:
+        """Notes that the job failed and will be tried again; raises as `beat`."""
+        changed = replace(job, status="retrying", message=message, retry_count=job.retry_count + 1)
+        return self._keep(replace(changed, updated_at=self.clock(), step=job.step + 1))
+
+    def finish(self, job: Job, status: JobStatus, message: str, trace: str | None = None) -> Job:
+        """Notes how the job ended; raises as `beat`."""
+        now = self.clock()
+        ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace)
+        return self._keep(replace(ended, step=job.step + 1))
 
     def kill(self, job_id: str) -> Job:
-        """Cancels a job that has not begun.
+        """Cancels a job that is not over. One that runs stops before its next scope.
 
         Raises:
             NotFound: no such job.
-            Unsupported: it runs, or is over.
+            Unsupported: it is over.
+            Conflict: its runner moved on again and again meanwhile.
         """
-        job = next((job for job in self.newest() if job.job_id == job_id), None)
-        if job is None:
-            raise NotFound(f"there is no job {job_id!r}")
-        if job.status != "queued":
-            raise Unsupported(f"job {job_id} is {job.status}: only one that is queued can be cancelled")
-        return self.finish(job, "cancelled", "cancelled before it began")
+        for _ in range(_ATTEMPTS):
+            job = self.find(job_id)
+            if not job.active:
+                raise Unsupported(f"job {job_id} is {job.status}: only one that is not over can be cancelled")
+            said = (
+                "cancelled before it began"
+                if job.status in ("new", "queued")
+                else f"cancelled after {job.message or 'its start'}"
+            )
+            try:
+                return self.finish(job, "cancelled", said)
+            except Conflict:
+                continue
+        raise Conflict(f"job {job_id} changed {_ATTEMPTS} times while it was to be cancelled; try again")
+
+    def find(self, job_id: str) -> Job:
+        """The job as it stands now.
+
+        Raises:
+            NotFound: no such job.
+        """
+        while key := self._last_states(job_id).get(job_id):
+            try:
+                return _decode(key, self.store.get(key))
+            except Missing:
+                continue  # a newer state came
+        raise NotFound(f"there is no job {job_id!r}")
 
     def newest(self, limit: int | None = None) -> list[Job]:
         """The last jobs as they stand now, newest first."""
+        return [self._read(job_id, key) for job_id, key in list(self._last_states().items())[:limit]]
+
+    def runnable(self, lease: timedelta) -> list[Job]:
+        """Jobs that wait for a runner, oldest first; also those whose runner has not shown itself for that long."""
+        now = self.clock()
+        active = [job for job in reversed(self.newest()) if job.active]
+        return [job for job in active if job.status == "queued" or now - (job.updated_at or job.created_at) >= lease]
+
+    def _read(self, job_id: str, key: str) -> Job:
+        try:
+            return _decode(key, self.store.get(key))
+        except Missing:
+            return self.find(job_id)
+
+    def _text(self, key: str) -> bytes | None:
+        try:
+            return self.store.get(key)
+        except Missing:
+            return None
+
+    def _is_active(self, job_id: str) -> bool | None:
+        try:
+            return self.find(job_id).active
+        except NotFound:
+            return None
+
+    def _last_states(self, job_id: str | None = None) -> dict[str, str]:
+        """Key of the last state by job, newest first; of one job only, where it is named."""
         keys: dict[str, str] = {}
         for entry in self.store.list(_ROOT):
-            keys[entry.key.rsplit("/", 1)[0]] = entry.key  # listed in order, so the last state stays
-        return [_decode(key, self.store.get(key)) for key in sorted(keys.values())[:limit]]
+            home = entry.key.rsplit("/", 1)[0]
+            keys[home.split("/", 1)[1].split("-", 1)[1]] = entry.key  # listed in order, so the last state stays
+        return keys if job_id is None else {job_id: keys[job_id]} if job_id in keys else {}
 
     def hide_user(self, user: str, mark: str) -> int:
         """Puts the keyed hash in place of a user's id wherever a job names it; in how many states one did."""
@@ -118,11 +220,22 @@ class JobLog:
         return hidden
 
     def _keep(self, job: Job) -> Job:
+        data = _encode(job)
         try:
-            self.store.create(_key(job), _encode(job))
+            self.store.create(_key(job), data)
         except AlreadyThere as error:
-            raise Conflict(f"job {job.job_id} was taken by somebody else meanwhile") from error
+            if self._text(_key(job)) != data:  # else it is this very put, repeated below us
+                raise _lost(job) from error
+        if job.step >= _KEPT:
+            self._prune(job)
         return job
+
+    def _prune(self, job: Job) -> None:
+        """Removes older states, unless it was an old one itself that was made again."""
+        states = [stored.key for stored in self.store.list(_home(job))]
+        if not states or states[-1] != _key(job):
+            raise _lost(job)
+        self.store.delete(states[:-_KEPT])
 
 
 def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
@@ -135,8 +248,23 @@ def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
     return ("completed" if counts["done"] else "skipped"), message
 
 
+def _idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
+    """The operation and what it is upon, whatever the order of the tables."""
+    tables = ",".join(sorted(parameters.get("tables", "").split(",")))
+    rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name != "tables"]
+    return ":".join([operation, tables, *rest])
+
+
+def _lost(job: Job) -> Conflict:
+    return Conflict(f"job {job.job_id} went on without this process meanwhile: it was taken, killed, or taken over")
+
+
+def _home(job: Job) -> str:
+    return f"{_ROOT}/{_LAST_MILLIS - to_millis(job.created_at):014d}-{job.job_id}"
+
+
 def _key(job: Job) -> str:
-    return f"{_ROOT}/{_LAST_MILLIS - to_millis(job.created_at):014d}-{job.job_id}/{job.step:04d}"
+    return f"{_home(job)}/{job.step:06d}"
 
 
 def _without(job: Job, user: str, mark: str) -> Job:
@@ -152,7 +280,7 @@ def _encode(job: Job) -> bytes:
 def _decode(key: str, text: bytes) -> Job:
     try:
         content = json.loads(text)
-        moments = {name: content[name] and datetime.fromisoformat(content[name]) for name in _MOMENTS}
+        moments = {name: content.get(name) and datetime.fromisoformat(content[name]) for name in _MOMENTS}
         return Job(**{**content, **moments})
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error

@@ -7,16 +7,18 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.bounds import Bound
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
+from lakewarden.log.stream import read_stream
 from lakewarden.log.view import read_view
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.warehouse import Warehouse
 
 Freshness = Literal["strong", "eventual"]
 
@@ -62,6 +64,13 @@ class _ColdRows:
 def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
     return _ColdRows(target, wanted).rows()
+
+
+def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
+    """The rows of a STREAM table's scope whose time is not over, in order: the newest schema's columns and `_seq`."""
+    ttl = table.options.ttl_seconds
+    assert ttl is not None, "a STREAM table has a TTL"
+    return read_stream(warehouse.state, table.log_id, user, table.schemas, ttl, warehouse.clock(), warehouse.headers)
 
 
 def read_strong(

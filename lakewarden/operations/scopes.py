@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakewarden.access.gate import require
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
-from lakewarden.warehouse import Warehouse, find_table, live_tables
+from lakewarden.warehouse import Warehouse, cold_tables, find_table
 
 
 def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
-    """The tables by name, all of the warehouse where none is named.
+    """The tables with a cold tier by name, all of the warehouse where none is named.
 
     Raises:
         NotFound: a name that is no table's.
+        Unsupported: a STREAM table's name.
     """
-    return [find_table(catalog, TableName.parse(name)) for name in names] if names else live_tables(catalog)
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    for table in found:
+        require(table, "cold tier", "flushes, maintenance, versions")
+    return found if names else cold_tables(catalog)
 
 
 def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scope]:

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.clock import random_id
-from lakewarden.errors import StorageUnavailable
+from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
 
@@ -36,6 +36,7 @@ class SparkFanOut:
     def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
         """Raises:
         StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
+        LakewardenError: what `advance` raised to stop the work; no further task was begun.
         """
         if not items:
             return []
@@ -44,10 +45,12 @@ class SparkFanOut:
         group = f"lakewarden-{random_id()}"
         context.setJobGroup(group, f"lakewarden: {len(items)} scopes")
         chunks = [[items[index].work for index in chunk] for chunk in packs]
-        with _progress(context, group, len(items) / len(packs), len(items), advance):
+        with _progress(context, group, len(items) / len(packs), len(items), advance) as stops:
             try:
                 answers = context.parallelize(chunks, len(chunks)).map(_over(work)).collect()
             except Py4JJavaError as error:
+                if stops:
+                    raise stops[0] from error
                 raise StorageUnavailable(f"the Spark job failed: {str(error.java_exception).splitlines()[0]}") from error
         results: dict[int, R] = {}
         for chunk, answer in zip(packs, answers, strict=True):
@@ -84,22 +87,29 @@ def _forget_archives() -> None:
 
 
 @contextmanager
-def _progress(context: SparkContext, group: str, a_task: float, total: int, advance: Advance) -> Iterator[None]:
-    """Tells `advance` while the job runs, and the rest when it ended well."""
+def _progress(context: SparkContext, group: str, a_task: float, total: int, advance: Advance) -> Iterator[list[LakewardenError]]:
+    """Tells `advance` while the job runs, and the rest when it ended well. Yields what `advance` stopped the job with."""
     ended = threading.Event()
+    stops: list[LakewardenError] = []
     told = 0
 
     def look() -> None:
         nonlocal told
         while not ended.wait(_LOOK_EVERY):
+            if stops:
+                context.cancelJobGroup(group)  # again and again: it does nothing to a job that is not submitted yet
+                continue
             seen = int(_finished_tasks(context, group) * a_task)
-            advance(max(seen - told, 0))
+            try:
+                advance(max(seen - told, 0))
+            except LakewardenError as stop:
+                stops.append(stop)
             told = max(seen, told)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
     try:
-        yield
+        yield stops
     finally:
         ended.set()
         watcher.join()

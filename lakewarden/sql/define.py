@@ -6,6 +6,7 @@ from collections import Counter
 
 from lakewarden.access.roles import parse_role
 from lakewarden.catalog.changes import describe_namespace
+from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import StorageMode
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.users import UserChange
@@ -81,10 +82,10 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
 
 def alter_table(context: Context, statement: of.AlterTable) -> Done:
     table = context.table(statement.table)
-    if not isinstance(statement.change, of.SetProperties):
-        raise later("a change of a table's columns")
-    context.lake.alter_table_options(str(table.name), options_of(statement.change.properties))
-    return Done(f"table {table.name} altered")
+    change = statement.change
+    asked = SetOptions(options_of(change.properties)) if isinstance(change, of.SetProperties) else change
+    altered = context.lake.alter_table(str(table.name), asked)
+    return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
 
 
 def drop_table(context: Context, statement: of.DropTable) -> Done:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from sqlglot import exp
 
+from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 
 
@@ -67,46 +68,6 @@ class CreateTable:
     primary_key: tuple[str, ...]
     options: Pairs = ()
     if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class AddColumn:
-    column: Column
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class DropColumn:
-    name: str
-
-
-@dataclass(frozen=True)
-class ModifyColumn:
-    """`nullable` is None where the text says nothing of it."""
-
-    name: str
-    type: str
-    nullable: bool | None = None
-
-
-@dataclass(frozen=True)
-class RenameColumn:
-    name: str
-    to: str
-
-
-@dataclass(frozen=True)
-class SetNullable:
-    name: str
-    nullable: bool
-
-
-@dataclass(frozen=True)
-class SetDefault:
-    """`default` is None where it is dropped."""
-
-    name: str
-    default: str | None
 
 
 @dataclass(frozen=True)

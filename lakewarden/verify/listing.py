@@ -56,10 +56,10 @@ def content(found: Found) -> bytes | None:
 
 def part(found: Found, start: int, length: int) -> bytes:
     """Some of the bytes; empty where the object is gone by now."""
-    root = local_path(found.place)
+    root = local_path(found.location.uri)
     try:
         if root is None:
-            return open_store(found.place).get_range(found.key, start, length)
+            return open_store(found.location).get_range(found.key, start, length)
         with Path(root, found.key).open("rb") as file:
             file.seek(start)
             return file.read(length)

@@ -5,7 +5,7 @@ import pytest
 from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, Option
 from lakewarden.catalog.model import FlushPolicy, TableOptions, TableType
 from lakewarden.catalog.options import alter_options, check_type, ignored_options, parse_options
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import InvalidArgument
 
 
 def test_no_options_are_the_defaults() -> None:
@@ -90,9 +90,9 @@ def test_an_option_stands_once() -> None:
         parse_options("USER", {"COMPRESSION": "zstd", "compression": "none"})
 
 
-def test_what_comes_later_is_not_silently_ignored() -> None:
-    with pytest.raises(Unsupported):
-        parse_options("USER", {"USE_USER_STORAGE": "TRUE"})
+@pytest.mark.parametrize(("text", "uses"), [("TRUE", True), ("true", True), ("FALSE", False), ("yes", False)])
+def test_a_user_table_may_use_its_users_storages(text: str, uses: bool) -> None:
+    assert parse_options("USER", {"USE_USER_STORAGE": text}).use_user_storage is uses
 
 
 @pytest.mark.parametrize("level", ACCESS_LEVELS)

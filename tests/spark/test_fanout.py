@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.engine import Progress, silent
-from lakewarden.errors import StorageUnavailable
+from lakewarden.errors import StorageUnavailable, Terminal
 from lakewarden.operations.fanout import Sized
 from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, Settings, SparkSettings
@@ -134,3 +135,22 @@ def test_a_task_that_dies_on_every_try_is_one_clear_error(spark: SparkSession) -
     with pytest.raises(StorageUnavailable, match="the Spark job failed"):
         SparkFanOut(spark, SparkSettings())(dies, [Sized(1, 1)], lambda _: None)
     assert SparkFanOut(spark, SparkSettings())(dies, [], lambda _: None) == []
+
+
+def test_progress_that_raises_stops_the_spark_job(spark: SparkSession) -> None:
+    from lakewarden.spark.fanout import SparkFanOut  # needs the JVM's client
+
+    class Enough(Terminal):
+        """Somebody killed the job."""
+
+    def slow(number: int) -> int:
+        time.sleep(1)
+        return number
+
+    def advance(_done: int) -> None:
+        raise Enough("stop")
+
+    started = time.monotonic()
+    with pytest.raises(Enough):
+        SparkFanOut(spark, SparkSettings(task_scopes=1))(slow, [Sized(number, 1) for number in range(60)], advance)
+    assert time.monotonic() - started < 20, "of a minute's work most was never begun"

@@ -6,23 +6,18 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import TokenType
 
+from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements import (
-    AddColumn,
     AlterTable,
     CreateTable,
     CreateView,
     Declined,
-    DropColumn,
     DropTable,
     DropView,
-    ModifyColumn,
     Pairs,
-    RenameColumn,
-    SetDefault,
-    SetNullable,
     SetProperties,
     Statement,
     TableChange,

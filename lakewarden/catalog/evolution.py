@@ -1,0 +1,202 @@
+"""Changes of a table's columns and options: a table in, the next one out, with one more schema version.
+
+Columns are told apart by their id, so a rename keeps the values and a column that is added anew starts empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakewarden.catalog.defaults import LiteralDefault, canonical_default, parse_default
+from lakewarden.catalog.model import Column, SchemaColumn, Table
+from lakewarden.catalog.names import check_column
+from lakewarden.catalog.options import alter_options
+from lakewarden.catalog.schema import declare_column
+from lakewarden.catalog.types import ColumnType
+from lakewarden.errors import AlreadyExists, InvalidArgument
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """Older rows have NULL there, whatever the default is."""
+
+    column: Column
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    name: str
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    name: str
+    to: str
+
+
+@dataclass(frozen=True)
+class ModifyColumn:
+    """A wider type, and NULL or NOT NULL where `nullable` says so."""
+
+    name: str
+    type: str
+    nullable: bool | None = None
+
+
+@dataclass(frozen=True)
+class SetNullable:
+    """SET NOT NULL (False) or DROP NOT NULL (True)."""
+
+    name: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class SetDefault:
+    """SET DEFAULT; DROP DEFAULT where it is None."""
+
+    name: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class SetOptions:
+    """SET TBLPROPERTIES."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+Alteration = AddColumn | DropColumn | RenameColumn | ModifyColumn | SetNullable | SetDefault | SetOptions
+
+
+def altered(table: Table, change: Alteration) -> Table:
+    """The table after the change; the same one where nothing changes.
+
+    Raises:
+        InvalidArgument: an unknown column, a bad name, type, default or option, a type that is no wider one, NOT NULL without
+            a default for an added column, or what would touch the primary key.
+        AlreadyExists: the name is another column's.
+    """
+    match change:
+        case SetOptions(options):
+            return replace(table, options=alter_options(table.type, table.options, options))
+        case AddColumn(column, if_not_exists):
+            return table if if_not_exists and _named(table, column.name) else _added(table, column)
+        case DropColumn(name):
+            return _dropped(table, _column(table, name))
+        case RenameColumn(name, to):
+            return _renamed(table, _column(table, name), to)
+        case ModifyColumn(name, type_, nullable):
+            before = _column(table, name)
+            widened = _widened(table, before, type_)
+            return _with(table, widened if nullable is None else _nullability(table, widened, nullable))
+        case SetNullable(name, nullable):
+            return _with(table, _nullability(table, _column(table, name), nullable))
+        case SetDefault(name, default):
+            return _with(table, _defaulted(_column(table, name), default))
+
+
+def tightens(table: Table, change: Alteration) -> str | None:
+    """The column that becomes NOT NULL by the change, so that nobody may have a NULL there."""
+    if isinstance(change, SetNullable | ModifyColumn) and change.nullable is False and _column(table, change.name).nullable:
+        return change.name
+    return None
+
+
+def _added(table: Table, column: Column) -> Table:
+    _check_free(table, column.name, None)
+    if not column.nullable and column.default is None:
+        raise InvalidArgument(f"column {column.name!r}: NOT NULL needs a DEFAULT here, since the table may have rows already")
+    number = 1 + max(each.id for schema in table.schemas for each in schema.columns)
+    made = declare_column(number, column, in_key=False)
+    return _evolved(table, (*table.schema.columns, replace(made, null_before=not made.nullable)), table.schema.primary_key)
+
+
+def _dropped(table: Table, column: SchemaColumn) -> Table:
+    if column.name in table.schema.primary_key:
+        raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name} and cannot be dropped")
+    left = tuple(each for each in table.schema.columns if each.id != column.id)
+    if not left:
+        raise InvalidArgument(f"column {column.name!r} is the last one of {table.name} and cannot be dropped")
+    return _evolved(table, left, table.schema.primary_key)
+
+
+def _renamed(table: Table, column: SchemaColumn, to: str) -> Table:
+    check_column(to)
+    _check_free(table, to, column)
+    key = tuple(to if name == column.name else name for name in table.schema.primary_key)
+    columns = tuple(replace(each, name=to) if each.id == column.id else each for each in table.schema.columns)
+    return _evolved(table, columns, key)
+
+
+def _widened(table: Table, column: SchemaColumn, text: str) -> SchemaColumn:
+    type_ = ColumnType.parse(text)
+    if type_ == column.type:
+        return column
+    if column.name in table.schema.primary_key:
+        raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name}: its type stays {column.type}")
+    if not _is_wider(column.type, type_):
+        raise InvalidArgument(f"column {column.name!r} is {column.type} and cannot become {type_}: only wider types of its kind")
+    return _defaulted(replace(column, type=type_), column.default)
+
+
+def _is_wider(before: ColumnType, after: ColumnType) -> bool:
+    """Whether each value of one is the same value of the other."""
+    if before.name == after.name == "DECIMAL":
+        whole = (before.precision or 0) - (before.scale or 0), (after.precision or 0) - (after.scale or 0)
+        return whole[0] <= whole[1] and (before.scale or 0) <= (after.scale or 0)
+    return after.name in _WIDER.get(before.name, ())
+
+
+_WIDER = {"SMALLINT": ("INT", "BIGINT"), "INT": ("BIGINT",), "FLOAT": ("DOUBLE",)}
+
+
+def _nullability(table: Table, column: SchemaColumn, nullable: bool) -> SchemaColumn:
+    if nullable and column.name in table.schema.primary_key:
+        raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name} and stays NOT NULL")
+    if nullable == column.nullable:
+        return column
+    changed = replace(column, nullable=nullable, null_before=not nullable)
+    return _defaulted(changed, column.default)
+
+
+def _defaulted(column: SchemaColumn, text: str | None) -> SchemaColumn:
+    try:
+        default = None if text is None else canonical_default(text, column.type)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"column {column.name!r}: {error.message}") from error
+    if default is not None and not column.nullable and parse_default(default, column.type) == LiteralDefault(None):
+        raise InvalidArgument(f"column {column.name!r} is NOT NULL and cannot have the default NULL")
+    return replace(column, default=default)
+
+
+def _with(table: Table, column: SchemaColumn) -> Table:
+    columns = tuple(column if each.id == column.id else each for each in table.schema.columns)
+    return _evolved(table, columns, table.schema.primary_key)
+
+
+def _evolved(table: Table, columns: tuple[SchemaColumn, ...], key: tuple[str, ...]) -> Table:
+    """With one version more; the versions before it stay, for the rows that are of them."""
+    last = table.schema
+    if (columns, key) == (last.columns, last.primary_key):
+        return table
+    return replace(table, schemas=(*table.schemas, replace(last, version=last.version + 1, columns=columns, primary_key=key)))
+
+
+def _column(table: Table, name: str) -> SchemaColumn:
+    found = table.schema.column(name)
+    if found is None:
+        raise InvalidArgument(f"there is no column {name!r} in {table.name}; the columns are {', '.join(table.schema.names)}")
+    return found
+
+
+def _named(table: Table, name: str) -> bool:
+    return name.lower() in (each.lower() for each in table.schema.names)
+
+
+def _check_free(table: Table, name: str, itself: SchemaColumn | None) -> None:
+    taken = next((each for each in table.schema.columns if each.name.lower() == name.lower() and each != itself), None)
+    if taken is not None:
+        raise AlreadyExists(f"{table.name} has a column {taken.name!r} already; names that differ only in case count as the same")

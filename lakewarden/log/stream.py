@@ -1,0 +1,111 @@
+"""Rows of STREAM tables: they live in the log alone, until their time is over.
+
+What has expired is decided by the moment that stands in a segment and the clock that is passed in, to the millisecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import TableOptions, TableSchema
+from lakewarden.errors import Conflict
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.position import end_of, position_of
+from lakewarden.log.record import OP, SEQ, TARGET, UPSERT, decode
+from lakewarden.log.segment import RowRange
+from lakewarden.log.view import PendingRows, read_view, rows_of
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What an eviction takes of one scope: all up to `end`."""
+
+    user: str
+    rows: int
+    bytes: int
+    end: int
+
+
+def read_stream(
+    store: ObjectStore,
+    log_id: str,
+    user: str,
+    schemas: tuple[TableSchema, ...],
+    ttl_seconds: int,
+    now: datetime,
+    cache: HeaderCache,
+) -> pa.Table:
+    """The rows whose time is not over, in order: the newest schema's columns and `_seq`.
+
+    Raises:
+        Conflict: evictions kept taking rows away while they were read.
+    """
+    for _ in range(_ATTEMPTS):
+        pending = read_view(store, log_id, cache).pending.get(user)
+        live = tuple(each for each in pending.ranges if not _is_over(each, ttl_seconds, now)) if pending else ()
+        try:
+            rows = rows_of(store, replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
+        except Missing:
+            continue
+        return _undeleted(rows)
+    raise Conflict(f"log {log_id} of {store.uri} was evicted {_ATTEMPTS} times while it was read; try again")
+
+
+def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expired | None:
+    """The oldest rows of a scope that its table's EVICTION_STRATEGY gives up; None if there are none.
+
+    Rows are given up in the order of their `_seq`: one that came later stays while an earlier one lives.
+    """
+    by_time = options.eviction_strategy in ("time_based", "hybrid") and options.ttl_seconds is not None
+    over = list(takewhile(lambda each: _is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
+    if options.eviction_strategy in ("size_based", "hybrid") and options.max_stream_size:
+        over = max(over, _beyond(pending.ranges, options.max_stream_size), key=len)
+    whole = _whole_positions(over, pending.ranges)
+    if not whole:
+        return None
+    return Expired(
+        pending.user,
+        sum(each.rows for each in whole),
+        sum(each.length for each in whole),
+        end_of(position_of(whole[-1].last_seq)),
+    )
+
+
+def _is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:
+    age = (now - _EPOCH) // timedelta(milliseconds=1) - rows.stored_at // 1000
+    return age > ttl_seconds * 1000
+
+
+def _beyond(ranges: tuple[RowRange, ...], limit: int) -> list[RowRange]:
+    """The oldest ranges, as many as have to go until the rest fits."""
+    size = sum(each.length for each in ranges)
+    gone: list[RowRange] = []
+    for each in ranges:
+        if size <= limit:
+            break
+        gone.append(each)
+        size -= each.length
+    return gone
+
+
+def _whole_positions(taken: list[RowRange], ranges: tuple[RowRange, ...]) -> list[RowRange]:
+    """Without the chunks of a segment that keeps others of the same scope: the log settles segment by segment."""
+    if len(taken) == len(ranges) or not taken:
+        return taken
+    kept = position_of(ranges[len(taken)].first_seq)
+    return [each for each in taken if position_of(each.last_seq) < kept]
+
+
+def _undeleted(rows: pa.Table) -> pa.Table:
+    gone = rows.column(TARGET).drop_null()
+    alive = rows.filter(pc.equal(rows.column(OP), pa.scalar(UPSERT, pa.int8()))).drop_columns([TARGET, OP])
+    return alive.filter(pc.invert(pc.is_in(alive.column(SEQ), value_set=gone))) if len(gone) else alive

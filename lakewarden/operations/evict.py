@@ -1,0 +1,59 @@
+"""Eviction: rows of STREAM tables whose time is over leave the log, whole segments at once and without being read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.connection import Location
+from lakewarden.errors import Unsupported
+from lakewarden.log.names import home
+from lakewarden.log.stream import Expired, to_evict
+from lakewarden.log.view import read_view
+from lakewarden.operations.flush import settle_log
+from lakewarden.report import Outcome, ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse, find_table, live_tables
+
+
+def evict(warehouse: Warehouse, names: Sequence[str], user: str | None, *, dry_run: bool, job_id: str) -> list[ScopeReport]:
+    """One report for each scope with something to evict.
+
+    Raises:
+        NotFound: a name that is no table's.
+        Unsupported: a name that is no STREAM table's.
+    """
+    catalog = warehouse.catalog.read()
+    return [report for table in _streams(catalog, names) for report in _evict(warehouse, table, user, dry_run, job_id)]
+
+
+def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    for table in found:
+        if table.type != "STREAM":
+            raise Unsupported(f"{table.name} is a {table.type} table, whose rows never expire; STREAM tables are evicted")
+    return found if names else [table for table in live_tables(catalog) if table.type == "STREAM"]
+
+
+def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:
+    view = read_view(warehouse.state, table.log_id, warehouse.headers)
+    now = warehouse.clock()
+    wanted = (pending for pending in view.pending.values() if user in (None, pending.user))
+    gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
+    if gone and not dry_run:
+        settle_log(warehouse, view, {each.user: each.end for each in gone})
+    outcome: Outcome = "planned" if dry_run else "done"
+    return [_report(warehouse, table, each, outcome, job_id) for each in gone]
+
+
+def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome, job_id: str) -> ScopeReport:
+    return ScopeReport(
+        Scope(table.name, gone.user),
+        "evict",
+        outcome,
+        Location(warehouse.state.uri).below(home(table.log_id)),
+        reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can go",
+        parameters={"job_id": job_id},
+        metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
+        finished_at=warehouse.clock(),
+    )
