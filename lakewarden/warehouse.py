@@ -84,7 +84,7 @@ class Warehouse:
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
         scope = Scope(table.name, user)
-        storage = catalog.storages[table.options.storage_id]
+        storage = storage_of(catalog, table)
         maintenance = self.settings.maintenance
         hours = table.options.retention_hours
         return ScopeTarget(
@@ -105,6 +105,11 @@ class Warehouse:
     def location(self, storage: Storage) -> Location:
         """The same place, with the storage's own connection."""
         return Location(self.base(storage), storage.connection)
+
+
+def storage_of(catalog: Catalog, table: Table) -> Storage:
+    """The storage on which a table's scopes lie. Whatever asks where a scope is asks here."""
+    return catalog.storages[table.options.storage_id]
 
 
 def _check_scope(table: Table, scope: Scope) -> None:

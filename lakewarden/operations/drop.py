@@ -17,7 +17,7 @@ from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, storage_of
 
 _SCOPE_COST = 32 << 10
 
@@ -57,7 +57,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str) -> list[S
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
-    sync({warehouse.base(catalog.storages[table.options.storage_id])})
+    sync({warehouse.base(storage_of(catalog, table))})
     warehouse.registry.remove(table.id)
     warehouse.catalog.change(lambda before: drop_table(before, name))
     return reports
