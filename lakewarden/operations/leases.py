@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.clock import NewId
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.operations.tags import timeline_now
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing, ObjectStore
-from lakewarden.storage.open import open_store
 
 _LONGEST = timedelta(days=30)
 """A reader that was forgotten must not keep files for ever; a tag is for what is meant to stay."""
@@ -99,13 +97,10 @@ def _read(state: ObjectStore, key: str) -> Lease | None:
 
 
 def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
-    newest = ScopeTable.open(target.location)
-    if newest is None or newest.version == version:
-        return
-    timeline = read_timeline(place_of(target.location), newest.version, open_store(target.location).list(""))
+    timeline = timeline_now(target.location)
     oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
     if version < oldest:
         raise NotFound(
             f"version {version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
-            f" versions {oldest} to {newest.version} can be leased"
+            f" versions {oldest} to {timeline.newest} can be leased"
         )

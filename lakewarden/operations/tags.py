@@ -9,10 +9,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakewarden.connection import Location
+from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
+from lakewarden.storage.open import open_store
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -39,12 +43,28 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     table = ScopeTable.open(target.location, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+    timeline = timeline_now(target.location)
+    if not timeline.has(table.version):  # it may open all the same, and no vacuum could keep it
+        there = f"versions {timeline.oldest} to {timeline.newest} are kept"
+        raise NotFound(f"version {table.version} of {target.scope} was given up by a vacuum: {there}")
     tag = Tag(name, target.scope.user, table.version)
     try:
         state.create(_key(table_id, tag), json.dumps({"user": tag.user, "version": tag.version}).encode())
     except AlreadyThere as error:
         raise AlreadyExists(f"{target.scope} has a tag {name!r} already") from error
     return tag
+
+
+def timeline_now(location: Location) -> Timeline:
+    """The versions of the table that is there now.
+
+    Raises:
+        NotFound: there is none.
+    """
+    table = ScopeTable.open(location)
+    if table is None:
+        raise NotFound(f"there is no Delta table at {location} yet")
+    return read_timeline(place_of(location), table.version, open_store(location).list(""))
 
 
 def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tuple[int, ...]]:
