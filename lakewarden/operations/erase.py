@@ -101,7 +101,9 @@ def erase(
     places = [*own, *(scope.target.location for scope in scopes)]
     old_versions, to_do = remove_old_versions(places)
     reach("erase:removed")
-    searched = search(_wanted(warehouse, catalog, tables, asked, mark, tuple(record.target for record in exports)))
+    searched = search(
+        _wanted(warehouse, catalog, tables, asked, mark, tuple(record.target for record in exports), versions=not to_do)
+    )
     reach("erase:searched")
     certificate = Certificate(
         id=job_id,
@@ -150,7 +152,7 @@ def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep
     catalog = warehouse.catalog.read()
     asked = EraseAsked(check_user(user), tuple(names), "", deep)
     mark = warehouse.erasures.mark(user)
-    return search(_wanted(warehouse, catalog, _tables(catalog, asked.tables), asked, mark, ()))
+    return search(_wanted(warehouse, catalog, _tables(catalog, asked.tables), asked, mark, (), versions=True))
 
 
 def _tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
@@ -211,7 +213,14 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str]) -> list[E
 
 
 def _wanted(
-    warehouse: Warehouse, catalog: Catalog, tables: Sequence[Table], asked: EraseAsked, mark: str, exports: tuple[str, ...]
+    warehouse: Warehouse,
+    catalog: Catalog,
+    tables: Sequence[Table],
+    asked: EraseAsked,
+    mark: str,
+    exports: tuple[str, ...],
+    *,
+    versions: bool,
 ) -> Search:
     ids = {table.id for table in tables}
     return Search(
@@ -224,6 +233,7 @@ def _wanted(
         exports=exports,
         whole=not asked.tables,
         deep=asked.deep,
+        versions=versions,
     )
 
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from lakewarden.connection import Location
 from lakewarden.storage.location import join
 from lakewarden.verify import formats
+from lakewarden.verify.contents import named_in_data, named_in_state
 from lakewarden.verify.listing import Found, content, everything, part
 from lakewarden.verify.names import match, stands_for, within
+from lakewarden.verify.versions import OldVersion, OldVersions
 
 _STATE = "_lakewarden"
 _DELTA_LOG = "_delta_log/"
@@ -55,6 +57,8 @@ class Search:
     """Places that the user was exported to: nothing of an export may lie there."""
     whole: bool
     deep: bool
+    versions: bool
+    """Look at old versions in a bucket too; not where it is known already that they could not be removed."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,10 @@ def search(wanted: Search) -> Searched:
     seen = {found.uri: found for found in _places(wanted)}
     for found in seen.values():
         look.at(found)
+    for place in (join(wanted.warehouse, _STATE), *wanted.storages) if wanted.versions else ():
+        old = OldVersions(place)
+        for each in old:
+            look.at_old(each, old)
     lines = "".join(f"{uri} {seen[uri].size}\n" for uri in sorted(seen))
     checksum = hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
     total = sum(found.size for found in seen.values())
@@ -127,6 +135,24 @@ class _Look:
         else:
             self._at_data(found)
 
+    def at_old(self, old: OldVersion, place: OldVersions) -> None:
+        """A version that was replaced or deleted: of the user by its path, or by the header of a part of the write log."""
+        if (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
+            if self._in_users_scope(old.found):
+                self._report(old.found, "an old version in the user's scope")
+        elif key.startswith("log/") and "/cuts/" not in key and key.split("/")[1] in self._logs:
+            self.read += 1
+            if self._wanted.user in (formats.log_users(place.content(old)) or ()):
+                self._report(old.found, "an old version with rows of the user in the write log")
+
+    def _in_users_scope(self, found: Found) -> bool:
+        for suspect in self._wanted.suspects:
+            key = found.uri.removeprefix(f"{suspect.base}/")
+            whose = match(suspect.template, suspect.namespace, suspect.name, key)
+            if key != found.uri and whose is not None and stands_for(whose.user, self._wanted.user):
+                return True
+        return False
+
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
@@ -139,31 +165,11 @@ class _Look:
         data = self._content(found)
         if data is None:
             return
-        what = self._state_of_user(room, data) if relevant else ""
+        what = named_in_state(room, data, self._wanted.user) if relevant else ""
         if what:
             self._report(found, what)
         elif self._wanted.deep and self._word.search(data):
             self.coincidences += 1
-
-    def _state_of_user(self, room: str, data: bytes) -> str:
-        user = self._wanted.user
-        if user in (formats.log_users(data) or ()):
-            return "rows of the user in the write log"
-        said = formats.parsed(data)
-        match room:
-            case "log" if user in (formats.field(said, "settled") or ()):  # type: ignore[operator]
-                return "a cut of the write log that marks the user by name"
-            case "tags" if formats.field(said, "user") == user:
-                return "a tag of the user"
-            case "scopes" if isinstance(said, list) and user in said:
-                return "the user in the list of a table's scopes"
-            case "jobs" if self._names_user(said):
-                return "a job that names the user"
-        return ""
-
-    def _names_user(self, job: object) -> bool:
-        asked = formats.field(formats.field(job, "parameters"), "user")
-        return asked == self._wanted.user or f"[{self._wanted.user}]" in str(formats.field(job, "message"))
 
     def _at_data(self, found: Found) -> None:
         what, known, suspect = self._by_path(found)
@@ -179,7 +185,7 @@ class _Look:
         data = self._content(found) if self._wanted.deep or found.size <= _SMALL else self._ends(found)
         if data is None:
             return
-        if what := self._by_content(data):
+        if what := named_in_data(data, self._wanted.user, self._names):
             self._report(found, what)
         elif self._wanted.deep:
             self._by_value(found, data, known)
@@ -208,19 +214,6 @@ class _Look:
         if data is None or not formats.live_files(rest, data):
             return None
         return "Delta's log of the user's scope still adds files"
-
-    def _by_content(self, data: bytes) -> str:
-        user = self._wanted.user
-        if user in (formats.log_users(data) or ()):
-            return "a copy of the write log with rows of the user"
-        footer = formats.footer(data) or {}
-        if footer.get("lakewarden.user") == user and footer.get("lakewarden.table") in self._names:
-            return "its footer names the user"
-        said = formats.parsed(data) if data[:1] == b"{" else None
-        table = str(formats.field(said, "table_id")).replace(":", ".", 1)
-        if formats.field(said, "user_id") == user and table in self._names:
-            return "a manifest of the user's scope"
-        return "an export of the user" if formats.field(said, "exported_user") == user else ""
 
     def _by_value(self, found: Found, data: bytes, known: bool) -> None:
         text = formats.values(data).encode() if formats.footer(data) is not None else data

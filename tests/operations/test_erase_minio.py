@@ -35,6 +35,12 @@ def test_old_versions_go_too(minio: MinioServer, versioned: str) -> None:
         assert strong(table, "bob") == {1: "of bob"}
         table.write(notes({1: "anew"}), user="ann")
         assert strong(table, "ann") == {1: "anew"}
+        lake.erase("ann")
+        key = "lake/data/chat/notes/ann/planted"
+        client.put_object(Bucket="versioned", Key=key, Body=b"of ann")
+        client.delete_object(Bucket="versioned", Key=key)
+        planted = lake.verify_erased("ann").findings
+        assert [finding.what for finding in planted] == ["an old version in the user's scope"]
     found = client.list_object_versions(Bucket="versioned", Prefix="lake/")
     for each in found["Versions"]:
         data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()

@@ -1,0 +1,43 @@
+"""What an object's bytes say of a user: each answer is the words of a finding, empty where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakewarden.verify import formats
+
+
+def named_in_state(room: str, data: bytes, user: str) -> str:
+    """Of an object of the warehouse's own state; `room` is the first part of its key."""
+    if user in (formats.log_users(data) or ()):
+        return "rows of the user in the write log"
+    said = formats.parsed(data)
+    match room:
+        case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
+            return "a cut of the write log that marks the user by name"
+        case "tags" if formats.field(said, "user") == user:
+            return "a tag of the user"
+        case "scopes" if isinstance(said, list) and user in said:
+            return "the user in the list of a table's scopes"
+        case "jobs" if _job_names(said, user):
+            return "a job that names the user"
+    return ""
+
+
+def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
+    """Of any other object; `tables` as `namespace.name`."""
+    if user in (formats.log_users(data) or ()):
+        return "a copy of the write log with rows of the user"
+    footer = formats.footer(data) or {}
+    if footer.get("lakewarden.user") == user and footer.get("lakewarden.table") in tables:
+        return "its footer names the user"
+    said = formats.parsed(data) if data[:1] == b"{" else None
+    table = str(formats.field(said, "table_id")).replace(":", ".", 1)
+    if formats.field(said, "user_id") == user and table in tables:
+        return "a manifest of the user's scope"
+    return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+
+def _job_names(job: object, user: str) -> bool:
+    asked = formats.field(formats.field(job, "parameters"), "user")
+    return asked == user or f"[{user}]" in str(formats.field(job, "message"))
