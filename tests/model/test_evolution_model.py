@@ -181,4 +181,4 @@ class Evolution(RuleBasedStateMachine):
 
 
 TestEvolution = Evolution.TestCase
-TestEvolution.settings = settings(max_examples=12, stateful_step_count=25)
+TestEvolution.settings = settings(max_examples=40, stateful_step_count=30)
