@@ -26,6 +26,7 @@ _S3_KEYS = {
 _AZURE_KEYS = {"STORAGE_ACCOUNT_NAME": "azure_storage_account_name", "STORAGE_ACCOUNT_KEY": "azure_storage_account_key"}
 _GCS_KEYS = {"APPLICATION_CREDENTIALS": "google_application_credentials"}
 _KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS, "abfss": _AZURE_KEYS}
+_BOTO = {"endpoint_url": "aws_endpoint_url_s3", "region_name": "aws_region"} | {key: key for key in _S3_KEYS.values()}
 _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
 _ANY_REGION = "us-east-1"
@@ -59,6 +60,12 @@ def delta_options(location: Location, environment: Mapping[str, str]) -> dict[st
         return {}
     conditional = {"conditional_put": "etag"} if scheme == "s3" else {}
     return _DELTA | conditional | store_options(location, environment)
+
+
+def boto_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    """The same for `boto3.client("s3", …)`; raises as `store_options`."""
+    options = store_options(location, environment)
+    return {name: options[option] for name, option in _BOTO.items() if options.get(option)}
 
 
 def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,19 +9,10 @@ from typing import Any
 
 from lakewarden.connection import Location
 from lakewarden.storage.location import canonical
-from lakewarden.storage.options import store_options
+from lakewarden.storage.options import boto_options
 
 _AT_ONCE = 1_000
 """Objects that S3 deletes in one request."""
-
-_CLIENT = {
-    "endpoint_url": "aws_endpoint_url_s3",
-    "region_name": "aws_region",
-    "aws_access_key_id": "aws_access_key_id",
-    "aws_secret_access_key": "aws_secret_access_key",
-    "aws_session_token": "aws_session_token",
-}
-"""What boto3 calls the options; what is not given it takes from the environment, as the others do."""
 
 UNKNOWN = (
     "whether the bucket keeps old versions was not looked at: boto3 is missing (install lakewarden[s3] and erase again), or "
@@ -56,8 +47,7 @@ def _remove(place: Location, bucket: str, prefix: str) -> tuple[int, str]:
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return 0, UNKNOWN
-    options = store_options(place, os.environ)
-    client = boto3.client("s3", **{name: options[option] for name, option in _CLIENT.items() if options.get(option)})
+    client = boto3.client("s3", **boto_options(place, os.environ))
     removed = 0
     try:
         old = _old_versions(client, bucket, prefix)

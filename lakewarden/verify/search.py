@@ -89,7 +89,7 @@ def search(wanted: Search) -> Searched:
     seen = {found.uri: found for found in _places(wanted)}
     for found in seen.values():
         look.at(found)
-    for place in (join(wanted.warehouse, _STATE), *wanted.storages) if wanted.versions else ():
+    for place in (Location(wanted.warehouse).below(_STATE), *wanted.storages) if wanted.versions else ():
         old = OldVersions(place)
         for each in old:
             look.at_old(each, old)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lakewarden.connection import Location
 from lakewarden.errors import StorageUnavailable
-from lakewarden.storage.location import canonical, s3_settings
+from lakewarden.storage.location import canonical
+from lakewarden.storage.options import boto_options
 from lakewarden.verify.listing import Found
 
 
@@ -23,11 +25,11 @@ class OldVersion:
 class OldVersions:
     """Those below one place; none where it is no S3 bucket."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: Location) -> None:
         self._place = place
-        scheme, _, rest = canonical(place).partition("://")
+        scheme, _, rest = canonical(place.uri).partition("://")
         self._bucket, _, self._prefix = rest.partition("/")
-        self._client = _client() if scheme == "s3" else None
+        self._client = _client(place) if scheme == "s3" else None
 
     def __iter__(self) -> Iterator[OldVersion]:
         """Raises:
@@ -60,9 +62,9 @@ class OldVersions:
         return bytes(answer["Body"].read())
 
 
-def _client() -> Any:
+def _client(place: Location) -> Any:
     try:
         import boto3  # an optional dependency
     except ImportError:
         return None
-    return boto3.client("s3", endpoint_url=s3_settings(os.environ).get("aws_endpoint"))
+    return boto3.client("s3", **boto_options(place, os.environ))
