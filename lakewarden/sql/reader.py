@@ -42,7 +42,8 @@ class Reader(DuckDBParser):
         return self
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        raise self.misread("something is missing here" if message.startswith("Required ") else message, token)
+        ours = "something is missing or out of place here" if message.startswith("Required ") or "<" in message else message
+        raise self.misread(ours, token)
 
     def misread(self, message: str, token: Token | None = None) -> Misread:
         """The error that points at a token, else at the next one."""
@@ -106,9 +107,11 @@ class Reader(DuckDBParser):
         if not self._match(TokenType.R_PAREN):
             raise self.failure("expected )")
 
-    def listed(self, read: Callable[[], T]) -> list[T]:
-        """`(a, b, …)` with at least one."""
+    def listed(self, read: Callable[[], T], *, none: bool = False) -> list[T]:
+        """`(a, b, …)`; with `none`, `()` too, which is for others to refuse."""
         self.open()
+        if none and self._match(TokenType.R_PAREN):
+            return []
         found = [read()]
         while self._match(TokenType.COMMA):
             found.append(read())
@@ -184,7 +187,7 @@ class Reader(DuckDBParser):
 
     def pairs(self) -> Pairs:
         """`(key = value, …)`; a value is a string, or whatever stands up to the next comma."""
-        return tuple(self.listed(self._pair))
+        return tuple(self.listed(self._pair, none=True))
 
     def _pair(self) -> tuple[str, str]:
         key = self.name_or_text("an option")
