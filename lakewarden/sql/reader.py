@@ -19,6 +19,9 @@ from lakewarden.sql.statements import Pairs, Ref
 
 T = TypeVar("T")
 
+STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What sqlglot runs into on malformed text, beside its own errors: it takes some words for granted once it has seen others."""
+
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
 
