@@ -162,8 +162,8 @@ def _engine_errors(duckdb: Any, settings: SqlSettings) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message without the line of the rewritten text, which nobody wrote."""
-    return str(error).split("\n\nLINE ", 1)[0].strip()
+    """The message alone: what follows it shows the rewritten text, which nobody wrote."""
+    return (str(error).splitlines() or ["no reason given"])[0].strip()
 
 
 def _one(cursor: duckdb.DuckDBPyConnection, sql: str, value: str) -> str:

@@ -88,7 +88,4 @@ def _number(text: str) -> object:
 def _computed(context: Context, cells: Sequence[exp.Expr]) -> list[object]:
     named = [exp.alias_(cell.copy(), f"value {index}", quoted=True) for index, cell in enumerate(cells)]
     found = select.run(context, exp.select(*named, copy=False))
-    return [
-        int(value) if kind in ("HUGEINT", "UHUGEINT") and value is not None else value
-        for value, kind in zip((column[0].as_py() for column in found.table.columns), found.types, strict=True)
-    ]
+    return [column[0] for column in found.values()]

@@ -24,6 +24,8 @@ STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
+_DIGITS = 18
+"""Of a whole number that is no value: counts and versions have 64 bits."""
 
 
 class Misread(ParseError):
@@ -178,6 +180,8 @@ class Reader(DuckDBParser):
 
     def whole(self, what: str) -> int:
         if self._curr and self._curr.token_type is TokenType.NUMBER and self._curr.text.isdigit():
+            if len(self._curr.text) > _DIGITS:
+                raise self.misread(f"{what} is larger than any can be")
             self._advance()
             return int(self._prev.text)
         raise self.failure(f"expected {what} as a whole number")
