@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +18,7 @@ from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.settings import Settings
+from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 _REFERENCE = Path(__file__).parent / "reference"
 _BOUNDS = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
@@ -28,6 +30,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "access.md": _page("Who may do what", "lakewarden/access/rights.py", access()),
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
+        _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/functions.py", functions()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
 
@@ -74,6 +77,17 @@ def access() -> Iterator[str]:
 
 def _cells(roles: rights.Roles) -> Iterator[str]:
     return ("yes" if role in roles else "no" for role in ROLES)
+
+
+def functions() -> Iterator[str]:
+    yield "A query may call these functions of DuckDB, and no other: they only compute from what they are given. What is not"
+    yield "here is `PERMISSION_DENIED`, whoever asks."
+    yield from ("", "## In FROM", "", _listed(TABLE_FUNCTIONS), "", "## Anywhere else", "", _listed(SCALAR_FUNCTIONS))
+    yield from ("", "## Lakewarden's own", "", _listed(SESSION_FUNCTIONS))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{name}`" for name in sorted(names)), 118, break_long_words=False, break_on_hyphens=False)
 
 
 def configuration() -> Iterator[str]:

@@ -232,7 +232,7 @@ class TableClient:
             if taken.num_rows:
                 first = {name: taken[name][0].as_py() for name in key}
                 raise ConstraintViolation(
-                    f"{self.table.name} has a row with the key {first} already; use mode='upsert' to replace it"
+                    f"{self.table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
                 )
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,32 +16,11 @@ from lakewarden.cli.output import Cell
 if TYPE_CHECKING:
     from lakewarden.sql.results import Rows
 
-_WHOLE = ("HUGEINT", "UHUGEINT")
-"""DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""
-
 
 def json_rows(rows: Rows) -> Iterator[dict[str, Cell]]:
     """Every row as an object."""
-    columns = [_values(column, kind) for column, kind in zip(rows.table.columns, rows.types, strict=True)]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(rows.columns, values, strict=True))
-
-
-def _values(column: pa.ChunkedArray[Any], type: str) -> list[Cell]:
-    try:
-        values = column.to_pylist()
-    except (ValueError, OverflowError):  # a moment that Python's calendar has not
-        values = [_beyond(scalar) for chunk in column.chunks for scalar in chunk]
-    if type in _WHOLE:
-        return [None if value is None else int(value) for value in values]
-    return [_value(value) for value in values]
-
-
-def _beyond(scalar: Any) -> object:
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError):
-        return str(scalar.cast(pa.string()).as_py()) if pa.types.is_temporal(scalar.type) else "out of range"
+    for row in rows.to_pylist():
+        yield {name: _value(value) for name, value in row.items()}
 
 
 def _value(value: object) -> Cell:

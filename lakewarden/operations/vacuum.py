@@ -44,6 +44,9 @@ _ORPHAN_AGE = timedelta(hours=24)
 _LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
 
+_LONGEST = 24 * 365 * 1000
+"""Hours; to retain more is to retain everything, and a calendar of no more than nine thousand years would run out."""
+
 _ATTEMPTS = 10
 
 
@@ -73,7 +76,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     """
     hours = retention_of(target, options)
     now = clock()
-    horizon = now - timedelta(hours=hours)
+    horizon = now - timedelta(hours=min(hours, _LONGEST))
     table = ScopeTable.open(target.location)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", version=None, nothing="nothing was flushed yet")

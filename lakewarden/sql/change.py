@@ -18,6 +18,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.rows.intake import Rows
 from lakewarden.sql import select
 from lakewarden.sql.context import Context
+from lakewarden.sql.given import given_rows, is_default
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
@@ -92,36 +93,15 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
     """The rows of VALUES or of the query under the columns' names; what says DEFAULT is left out of its row."""
     if statement.rows is None:
         return [{}]
-    query, defaults = _without_defaults(statement.rows)
-    found = select.run(context, query)
-    if len(found.columns) != len(names):
-        raise InvalidArgument(
-            f"{statement.table}: {len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}"
-        )
     columns = [_column(schema, name) for name in names]
+    source = statement.rows.args.get("from_")
+    if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star:
+        return given_rows(context, source.this, columns)
+    found = select.run(context, statement.rows)
+    if len(found.columns) != len(names):
+        raise InvalidArgument(f"{len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}")
     values = [_assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
-    made = pa.table(dict(zip(names, values, strict=True)))
-    if not defaults:
-        return made
-    left_out = {(row, names[index]) for index, rows in defaults.items() for row in rows}
-    return [
-        {name: value for name, value in each.items() if (row, name) not in left_out} for row, each in enumerate(made.to_pylist())
-    ]
-
-
-def _without_defaults(query: exp.Query) -> tuple[exp.Query, dict[int, set[int]]]:
-    """VALUES with NULL in place of each DEFAULT, and where those stood: rows by column."""
-    made = query.copy()
-    where: dict[int, set[int]] = {}
-    source = made.args.get("from_")
-    values = source.this if source is not None else None
-    if isinstance(values, exp.Values):
-        for number, row in enumerate(values.expressions):
-            for index, value in enumerate(row.expressions if isinstance(row, exp.Tuple) else [row]):
-                if isinstance(value, exp.Var) and value.name.upper() == "DEFAULT":
-                    value.replace(exp.null())
-                    where.setdefault(index, set()).add(number)
-    return made, where
+    return pa.table(dict(zip(names, values, strict=True)))
 
 
 def _check_once(names: Sequence[str]) -> None:
@@ -175,7 +155,7 @@ def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> ex
         column = _column(schema, each.column)
         if column.name in schema.primary_key:
             raise Unsupported(f"column {column.name} is part of the primary key of {table.name}, which UPDATE cannot change")
-        values[column.name] = exp.null() if _is_default(each.value) else each.value.copy()
+        values[column.name] = exp.null() if is_default(each.value) else each.value.copy()
     old = {name: exp.column(name, alias, quoted=True) for name in schema.names}
     projections = [values.get(name, old[name]) for name in schema.names] + [old[name].copy() for name in values]
     named = [exp.alias_(value, f"value {index}", quoted=True) for index, value in enumerate(projections)]
@@ -190,7 +170,7 @@ def _changed(context: Context, table: Table, found: Found, assignments: Sequence
     for name, each in assigned.items():
         index = schema.names.index(name)
         columns[name] = _assigned(_column(schema, name), columns[name], found.types[index])
-        if _is_default(each.value):
+        if is_default(each.value):
             del columns[name]  # what a row has not gets its default
     made = context.lake.table(str(table.name)).completed(pa.table(columns), user=context.owner(table))
     old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
@@ -204,12 +184,6 @@ def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
     return pc.or_kleene(
         both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, pc.equal(one, other.cast(one.type)))
     )
-
-
-def _is_default(value: exp.Expr) -> bool:
-    """The keyword, which sqlglot takes for a variable or, in an expression, for a column."""
-    bare = isinstance(value, exp.Column) and not value.table and not value.this.quoted
-    return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
 
 
 def _assigned(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:

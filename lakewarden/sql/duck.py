@@ -162,8 +162,8 @@ def _engine_errors(duckdb: Any, settings: SqlSettings) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message without the line of the rewritten text, which nobody wrote."""
-    return str(error).split("\n\nLINE ", 1)[0].strip()
+    """The message alone: what follows it shows the rewritten text, which nobody wrote."""
+    return (str(error).splitlines() or ["no reason given"])[0].strip()
 
 
 def _one(cursor: duckdb.DuckDBPyConnection, sql: str, value: str) -> str:
@@ -204,7 +204,8 @@ def _check_functions(node: Mapping[str, Any]) -> None:
         _check_function(str(node["function"]["function_name"]), in_from=True)
     for key in _ENTRIES & node.keys():
         entry = node[key]
-        if isinstance(entry, dict) and "sample" in entry and entry["type"] not in _RELATIONS:
+        is_relation = isinstance(entry, dict) and "alias" in entry and "sample" in entry
+        if is_relation and entry["type"] not in _RELATIONS:
             raise PermissionDenied(f"{entry['type']} is not for queries")
 
 
@@ -217,16 +218,10 @@ def _check_relation(node: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def _check_function(name: str, *, in_from: bool) -> None:
-    """Raises:
-    PermissionDenied: the function is not one that only computes.
-    """
     lower = name.lower()
-    if in_from:
-        allowed = lower in TABLE_FUNCTIONS
-    else:
-        known = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or lower in SESSION_FUNCTIONS
-        allowed = known or not any(letter.isalnum() for letter in lower)  # an operator
-    if not allowed:
+    known = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or lower in SESSION_FUNCTIONS
+    operator = not any(letter.isalnum() for letter in lower)
+    if not (lower in TABLE_FUNCTIONS if in_from else known or operator):
         raise PermissionDenied(
             f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
         )

@@ -6,4 +6,4 @@ from lakewarden.errors import Unsupported
 
 
 def later(what: str) -> Unsupported:
-    return Unsupported(f"{what} is understood, and not there yet")
+    return Unsupported(f"{what}: understood, and not there yet")

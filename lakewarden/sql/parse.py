@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax
 from lakewarden.sql.grammar import people, places, rows, tables, upkeep
-from lakewarden.sql.reader import Lakewarden, Misread, Reader, bad_syntax, place_of
+from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
 from lakewarden.sql.statements import Declined, ExecuteAs, Explain, Forbidden, Placed, Statement
 
 _DIALECT = Lakewarden()
@@ -59,6 +59,8 @@ def _statement(tokens: list[Token], text: str) -> Statement:
         raise bad_syntax(text, error.at, str(error)) from error
     except SqlglotError as error:
         raise bad_syntax(text, read.here, str(error).splitlines()[0]) from error
+    except STUMBLES as error:
+        raise bad_syntax(text, read.here, "this is not understood") from error
     except RecursionError as error:
         raise BadSyntax("the statement is nested too deep to be read") from error
     return found

@@ -19,8 +19,13 @@ from lakewarden.sql.statements import Pairs, Ref
 
 T = TypeVar("T")
 
+STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What sqlglot runs into on malformed text, beside its own errors: it takes some words for granted once it has seen others."""
+
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
+_DIGITS = 18
+"""Of a whole number that is no value: counts and versions have 64 bits."""
 
 
 class Misread(ParseError):
@@ -42,7 +47,8 @@ class Reader(DuckDBParser):
         return self
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        raise self.misread("something is missing here" if message.startswith("Required ") else message, token)
+        ours = "something is missing or out of place here" if message.startswith("Required ") or "<" in message else message
+        raise self.misread(ours, token)
 
     def misread(self, message: str, token: Token | None = None) -> Misread:
         """The error that points at a token, else at the next one."""
@@ -106,9 +112,11 @@ class Reader(DuckDBParser):
         if not self._match(TokenType.R_PAREN):
             raise self.failure("expected )")
 
-    def listed(self, read: Callable[[], T]) -> list[T]:
-        """`(a, b, …)` with at least one."""
+    def listed(self, read: Callable[[], T], *, none: bool = False) -> list[T]:
+        """`(a, b, …)`; with `none`, `()` too, which is for others to refuse."""
         self.open()
+        if none and self._match(TokenType.R_PAREN):
+            return []
         found = [read()]
         while self._match(TokenType.COMMA):
             found.append(read())
@@ -172,6 +180,8 @@ class Reader(DuckDBParser):
 
     def whole(self, what: str) -> int:
         if self._curr and self._curr.token_type is TokenType.NUMBER and self._curr.text.isdigit():
+            if len(self._curr.text) > _DIGITS:
+                raise self.misread(f"{what} is larger than any can be")
             self._advance()
             return int(self._prev.text)
         raise self.failure(f"expected {what} as a whole number")
@@ -184,7 +194,7 @@ class Reader(DuckDBParser):
 
     def pairs(self) -> Pairs:
         """`(key = value, …)`; a value is a string, or whatever stands up to the next comma."""
-        return tuple(self.listed(self._pair))
+        return tuple(self.listed(self._pair, none=True))
 
     def _pair(self) -> tuple[str, str]:
         key = self.name_or_text("an option")

@@ -18,7 +18,7 @@ from lakewarden.sql.statements import Ref
 
 SYSTEM = "system"
 SEQ = "_seq"
-_DEEPEST = 16
+DEEPEST = 16
 """Views in views; also ends those that were replaced until they name each other."""
 
 
@@ -29,6 +29,9 @@ class ViewQuery:
     query: exp.Query
     namespace: str
 
+
+_ENGINE_SCHEMAS = ("temp", "memory")
+_ENGINE_TABLES = ("duckdb_", "sqlite_", "pragma_", "pg_")
 
 Find = Callable[[Ref, str | None], TableName | ViewQuery]
 """What a name means to the session, looked for in a namespace where it has none. Raises NotFound or InvalidArgument."""
@@ -70,8 +73,8 @@ def resolved(query: exp.Query, find: Find, namespace: str | None, own: Container
 
 
 def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise Unsupported(f"views lie in views more than {_DEEPEST} deep")
+    if depth > DEEPEST:
+        raise Unsupported(f"views lie in views more than {DEEPEST} deep")
     ref = checked(node)
     found = find(ref, namespace)
     if isinstance(found, TableName):
@@ -98,6 +101,8 @@ def checked(node: exp.Table) -> Ref:
         raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} lies in another catalog; a table is namespace.table")
     if not node.db and "." in node.name:
         raise PermissionDenied(f"{node.name!r} would be a file; a query reads tables alone")
+    if node.db.lower() in _ENGINE_SCHEMAS or (not node.db and node.name.lower().startswith(_ENGINE_TABLES)):
+        raise PermissionDenied(f"{node.sql()} is the engine's own; a query reads tables alone")
     try:
         if node.db and node.db.lower() != SYSTEM:
             check_namespace(node.db)

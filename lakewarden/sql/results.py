@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+
+_WHOLE = ("HUGEINT", "UHUGEINT")
+"""DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,12 @@ class Rows:
         return list(self.table.column_names)
 
     def to_pylist(self) -> list[dict[str, object]]:
-        """Python values by column; of columns with one name, the last."""
-        return self.table.to_pylist()
+        """Every row as Python values by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.values(), strict=True)]
+
+    def values(self) -> list[list[object]]:
+        """Python values, a list a column. A moment that Python's calendar has not is text; HUGEINT is int."""
+        return [_values(column, kind) for column, kind in zip(self.table.columns, self.types, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -56,3 +64,20 @@ def listing(columns: Columns, rows: list[dict[str, object]]) -> Rows:
     """Rows that no query made."""
     table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
     return Rows(table, tuple("" for _ in columns))
+
+
+def _values(column: pa.ChunkedArray[Any], kind: str) -> list[object]:
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = [_beyond(scalar) for chunk in column.chunks for scalar in chunk]
+    if kind in _WHOLE:
+        return [None if value is None else int(value) for value in values]
+    return list(values)
+
+
+def _beyond(scalar: Any) -> object:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return str(scalar.cast(pa.string()).as_py()) if pa.types.is_temporal(scalar.type) else "out of range"

@@ -16,7 +16,7 @@ from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.relations import SYSTEM, ViewQuery, refs
+from lakewarden.sql.relations import DEEPEST, SYSTEM, ViewQuery, refs
 from lakewarden.sql.select import text_of
 
 _WAREHOUSE: dict[type, WarehouseAct] = {
@@ -78,7 +78,7 @@ def check(context: Context, statement: of.Statement, made: Made) -> None:
     if isinstance(statement, of.Declined):
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
-        raise Unsupported(f"{statement.what} is known, and not there")
+        raise Unsupported(f"{statement.what}: known, and not there")
     if isinstance(statement, of.ExecuteAs):
         check(context.through(_glance(context, statement.user)), statement.statement, made)
         return
@@ -181,8 +181,10 @@ def _computed(assignments: tuple[of.Assignment, ...], where: exp.Expr | None) ->
         yield exp.select(*values, copy=False)
 
 
-def _reads(context: Context, query: exp.Expr, namespace: str | None, made: Made) -> Iterator[_Ask]:
+def _reads(context: Context, query: exp.Expr, namespace: str | None, made: Made, depth: int = 0) -> Iterator[_Ask]:
     """The tables that a query reads; those of a view count as the query's own."""
+    if depth > DEEPEST:
+        raise Unsupported(f"views lie in views more than {DEEPEST} deep")
     for ref in refs(query):
         name = context.named(ref, namespace)
         if name in made:
@@ -193,6 +195,6 @@ def _reads(context: Context, query: exp.Expr, namespace: str | None, made: Made)
         except NotFound:
             continue  # an earlier statement may bring it about
         if isinstance(found, ViewQuery):
-            yield from _reads(context, found.query, found.namespace, made)
+            yield from _reads(context, found.query, found.namespace, made, depth + 1)
         else:
             yield _Ask("read", context.guarded(found))

@@ -18,7 +18,7 @@ from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.moment import with_values
 from lakewarden.sql.needs import Needs, hide_seq, needs_of
-from lakewarden.sql.reader import Lakewarden
+from lakewarden.sql.reader import STUMBLES, Lakewarden
 from lakewarden.sql.relations import SEQ, SYSTEM, resolved
 from lakewarden.sql.results import Rows
 from lakewarden.sql.system import system_relation
@@ -60,7 +60,7 @@ def text_of(query: exp.Expr) -> str:
     """
     try:
         return _DIALECT.generate(query, comments=False)
-    except (SqlglotError, RecursionError, ValueError) as error:
+    except (SqlglotError, RecursionError, *STUMBLES) as error:
         raise BadSyntax(f"the query cannot be said to DuckDB: {str(error) or 'it is nested too deep'}") from error
 
 

@@ -35,7 +35,7 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     missing = if_not_exists(read)
     table = read.ref()
     made = _Declared()
-    read.listed(lambda: _element(read, made))
+    read.listed(lambda: _element(read, made), none=True)
     if read.word("USING"):
         read.name("a format")  # PostgreSQL's; it says nothing here
     options = read.pairs() if read.word("WITH") else ()

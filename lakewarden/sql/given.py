@@ -1,0 +1,91 @@
+"""The rows of VALUES as Python values, each by itself: in one query, DuckDB would give a whole column one type.
+
+Literals need no DuckDB at all; the other expressions are computed together, as the columns of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn
+from lakewarden.errors import InvalidArgument
+from lakewarden.sql import select
+from lakewarden.sql.context import Context
+
+_AT_ONCE = 500
+"""Expressions in one query; DuckDB slows down with its width."""
+
+_DEFAULT = object()
+_COMPUTED = object()
+
+
+def given_rows(context: Context, values: exp.Values, columns: Sequence[SchemaColumn]) -> list[dict[str, object]]:
+    """A dict a row, without what says DEFAULT.
+
+    Raises:
+        InvalidArgument: a row has more or fewer values than there are columns; an expression cannot be computed.
+    """
+    cells = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
+    for row in cells:
+        if len(row) != len(columns):
+            names = ", ".join(column.name for column in columns)
+            raise InvalidArgument(f"{len(row)} values are given for {len(columns)} columns, which are {names}")
+    found = [[_literal(cell) for cell in row] for row in cells]
+    places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED]
+    for start in range(0, len(places), _AT_ONCE):
+        part = places[start : start + _AT_ONCE]
+        for (y, x), value in zip(part, _computed(context, [cells[y][x] for y, x in part]), strict=True):
+            found[y][x] = value
+    return [
+        {column.name: fitting(column, value) for column, value in zip(columns, row, strict=True) if value is not _DEFAULT}
+        for row in found
+    ]
+
+
+def fitting(column: SchemaColumn, value: object) -> object:
+    """A number that is whole is one to a column of whole numbers, however it is written."""
+    whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
+    if whole and isinstance(value, (float, Decimal)) and value == value // 1:
+        return int(value)
+    return value
+
+
+def is_default(value: exp.Expr) -> bool:
+    """The keyword, which sqlglot takes for a variable or, in an expression, for a column."""
+    bare = isinstance(value, exp.Column) and not value.table and isinstance(value.this, exp.Identifier) and not value.this.quoted
+    return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
+
+
+def _literal(cell: exp.Expr) -> object:
+    if is_default(cell):
+        return _DEFAULT
+    match cell:
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(cell.this)
+        case exp.Literal():
+            return str(cell.this) if cell.is_string else _number(str(cell.this))
+        case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
+            number = _number(str(cell.this.this))
+            return -number if isinstance(number, (int, float, Decimal)) else _COMPUTED
+        case _:
+            return _COMPUTED
+
+
+def _number(text: str) -> object:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    whole, point, part = text.partition(".")
+    if point and text.isascii() and (whole + part).isdigit():
+        return Decimal(text)
+    return _COMPUTED
+
+
+def _computed(context: Context, cells: Sequence[exp.Expr]) -> list[object]:
+    named = [exp.alias_(cell.copy(), f"value {index}", quoted=True) for index, cell in enumerate(cells)]
+    found = select.run(context, exp.select(*named, copy=False))
+    return [column[0] for column in found.values()]

@@ -1,0 +1,88 @@
+"""Statements with their outcomes, as files that people read: tests/sql/corpus/*.txt.
+
+A case is an optional line `@user role` (else the operator, root as system), the statement's lines, and its outcome:
+
+    => 2 affected              rows that INSERT, UPDATE or DELETE changed
+    => rows                    a query; then one JSON list a row, in order
+    => message some words      a message that holds these words
+    => jobs 1                  so many jobs were started
+    => CODE some words         an error with that code, whose message holds these words
+
+Cases of a file share a warehouse and run in order. `#` begins a comment line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewarden import Lakehouse
+from lakewarden.cli.values import json_rows
+from lakewarden.errors import LakewardenError
+from lakewarden.sql.results import Affected, Result, Rows, Started
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True)
+class Case:
+    line: int
+    user: str
+    role: str
+    statement: str
+    outcome: str
+    rows: tuple[str, ...] = ()
+
+
+def cases(path: Path) -> Iterator[Case]:
+    """The cases of a file, in order."""
+    block: list[tuple[int, str]] = []
+    for number, line in enumerate([*path.read_text().splitlines(), ""], 1):
+        if line.startswith("#"):
+            continue
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield _case(block)
+            block = []
+
+
+def _case(block: list[tuple[int, str]]) -> Case:
+    user, role = "root", "system"
+    start = block[0][0]
+    lines = [line for _, line in block]
+    if lines[0].startswith("@"):
+        user, role = lines.pop(0)[1:].split()
+    mark = next(index for index, line in enumerate(lines) if line.startswith("=>"))
+    return Case(start, user, role, "\n".join(lines[:mark]), lines[mark][3:].strip(), tuple(lines[mark + 1 :]))
+
+
+def outcome(lake: Lakehouse, case: Case) -> tuple[str, tuple[str, ...]]:
+    """What came of the last statement of the case, in the corpus' own words."""
+    try:
+        results = lake.sql(case.statement, user=case.user, role=case.role)
+    except LakewardenError as error:
+        return f"{error.code} {error.message}", ()
+    return _told(results[-1]) if results else ("nothing", ())
+
+
+def _told(result: Result) -> tuple[str, tuple[str, ...]]:
+    match result:
+        case Rows():
+            return "rows", tuple(json.dumps(list(row.values()), ensure_ascii=False) for row in json_rows(result))
+        case Affected():
+            return f"{result.rows} affected", ()
+        case Started():
+            return f"jobs {len(result.job_ids)}", ()
+        case _:
+            return f"message {result.message}", ()
+
+
+def agrees(case: Case, told: str, rows: tuple[str, ...]) -> bool:
+    """An error or a message has to begin with its kind, and to hold the words that follow it."""
+    kind, _, words = case.outcome.partition(" ")
+    if kind == "message" or kind.isupper():
+        return told.split(" ", 1)[0] == kind and words in told
+    return told == case.outcome and rows == case.rows

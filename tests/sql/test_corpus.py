@@ -1,0 +1,27 @@
+"""Every file of the corpus, through the public interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from tests.sql.corpus import CORPUS, agrees, cases, outcome
+
+FILES = sorted(CORPUS.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_outcomes_are_those_of_the_file(path: Path, warehouse_uri: str) -> None:
+    wrong = []
+    with Lakehouse.open(warehouse_uri) as lake:
+        for case in cases(path):
+            told, rows = outcome(lake, case)
+            if not agrees(case, told, rows):
+                wrong.append("\n".join([f"{path.name}:{case.line}: {case.statement}", f"  => {told}", *rows]))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert sum(1 for path in FILES for _ in cases(path)) >= 300
