@@ -20,7 +20,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.log.view import read_view
 from lakewarden.operations.check import CheckTask, check_scope
 from lakewarden.scope import Scope
-from lakewarden.warehouse import live_tables
+from lakewarden.warehouse import cold_tables
 from resources.spark import SparkResource
 
 ONE_ROW_PER_KEY = "one_row_per_key"
@@ -48,7 +48,7 @@ class CheckConfig(dg.Config):
 
 def build_table_checks(catalog: Catalog) -> list[dg.AssetChecksDefinition]:
     """The three checks of each table, in one step a table."""
-    return [_table_checks(table) for table in live_tables(catalog)]
+    return [_table_checks(table) for table in cold_tables(catalog)]
 
 
 def _table_checks(table: Table) -> dg.AssetChecksDefinition:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
+from lakewarden.log.names import home as log_home
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
@@ -76,12 +77,16 @@ def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.D
 
 
 def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
-    """Where all of the table lies; each event links its own scope."""
+    """Where all of the table lies; each event links its own scope. A STREAM table is its log."""
+    if table.type == "STREAM":
+        return join(warehouse.state.uri, log_home(table.log_id))
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return join(warehouse.base(storage), table_prefix(template, table.name, storage.folds_case))
 
 
 def _description(table: Table, storage: Storage) -> str:
+    if table.type == "STREAM":
+        return f"STREAM table: rows in the write log alone, for {table.options.ttl_seconds} s."
     policy = table.options.flush_policy
     what = "one Delta table a user" if table.type == "USER" else "one Delta table for all"
     due = f"flushed by policy {policy}" if policy else "flushed by hand only (no FLUSH_POLICY)"

@@ -82,6 +82,12 @@ class SqlSettings(Section):
     result_bytes: int = Field(1 << 30, ge=1 << 10, description="Bytes that the rows of one result may have.")
 
 
+class FilesSettings(Section):
+    max_bytes: int = Field(25 << 20, ge=1, description="Bytes of one file of a FILE column.")
+    max_per_folder: int = Field(5000, ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
+    allowed_mime: tuple[str, ...] = Field(("*/*",), description="MIME types that are taken; `image/*` stands for all of a kind.")
+
+
 class JobsSettings(Section):
     max_retries: int = Field(3, ge=0, description="Times a queued job is tried again after a fault that may go away by itself.")
     retry_backoff_ms: int = Field(100, ge=0, description="Milliseconds before the first further try; doubled for each one after.")
@@ -119,6 +125,7 @@ class Settings(BaseSettings):
     maintenance: MaintenanceSettings = MaintenanceSettings()
     locks: LockSettings = LockSettings()
     sql: SqlSettings = SqlSettings()
+    files: FilesSettings = FilesSettings()
     jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
+from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound, Terminal, Unsupported
 from lakewarden.log.gather import Receipt
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import DELETE, SEQ, TARGET, UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.view import read_view
 from lakewarden.log.writer import LogWriter
+from lakewarden.operations.files import FileRef, file_columns, load_file, remove_file, store_file
 from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.report import ScopeTarget
@@ -70,7 +71,106 @@ class TableClient:
         given, users = self._with_users(key_rows, user, user_column)
         if self.table.schema.append_only:
             return self._delete_rows_of(keys(self.table.schema, given, users), users)
-        return self._append(log_batch(self.table.schema, keys(self.table.schema, given, users), users, DELETE))
+        gone = keys(self.table.schema, given, users)
+        files = [ref for column in file_columns(self.table.schema) for ref in self._files_of(gone, users, column)]
+        receipt = self._append(log_batch(self.table.schema, gone, users, DELETE))
+        for target, ref in files:
+            remove_file(target, ref)
+        return receipt
+
+    def put_file(
+        self,
+        row: Mapping[str, object],
+        column: str,
+        data: bytes,
+        *,
+        name: str,
+        mime: str | None = None,
+        user: str | None = None,
+        mode: WriteMode = "upsert",
+    ) -> FileRef:
+        """Stores a file beside the scope and writes the row, whose column then refers to it. What it replaces is removed.
+
+        Args:
+            row: the whole row, but for the column; `mode` as in `write`.
+            mime: guessed from the name, where it is not given.
+
+        Raises:
+            InvalidArgument: no such FILE column; too large a file, or of a type that is not allowed.
+            ConstraintViolation, Conflict: the row was refused. Neither it nor the file is there.
+        """
+        self._check_file_column(column)
+        if user is not None:
+            self._keep_place(check_user(user))
+        target = self._target(user)
+        before = [ref for _, ref in self._files_of(*self._key_of(row, user), column)]
+        ref = store_file(target, data, name, mime, self.warehouse.settings.files, self.warehouse.clock())
+        try:
+            self.write([{**row, column: ref.text}], user=user, mode=mode)
+        except (Terminal, Conflict):  # after any other error the row may be there, and needs its file
+            remove_file(target, ref)
+            raise
+        for old in before:
+            remove_file(target, old)
+        return ref
+
+    def get_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> bytes:
+        """The file that a row refers to, checked against its checksum.
+
+        Raises:
+            NotFound: no such row, or it refers to no file, or the file was removed meanwhile.
+            Corrupt: the bytes are not those that were stored.
+        """
+        self._check_file_column(column)
+        found = self._files_of(*self._key_of(key, user), column)
+        if not found:
+            raise NotFound(f"{self.table.name} has no file in column {column!r} of the row {dict(key)}")
+        return load_file(*found[0])
+
+    def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
+        """Sets the column of a row to NULL and removes the file; a row without one is no error.
+
+        Raises:
+            NotFound: no such row.
+        """
+        self._check_file_column(column)
+        keyed = self._key_of(key, user)
+        live = self.read(user=user)
+        rows = live.filter(matches(live, keyed[0], self.table.schema.primary_key)).to_pylist()
+        if not rows:
+            raise NotFound(f"{self.table.name} has no row {dict(key)}")
+        found = self._files_of(*keyed, column)
+        self.write([{**rows[0], column: None}], user=user)
+        for target, ref in found:
+            remove_file(target, ref)
+
+    def _keep_place(self, user: str) -> None:
+        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves."""
+        self.warehouse.settle_place(self.warehouse.catalog.read(), self.table, user)
+        if user not in self.warehouse.registry.users(self.table.id):
+            self.warehouse.registry.add(self.table.id, {user})
+
+    def _check_file_column(self, column: str) -> None:
+        if column not in file_columns(self.table.schema):
+            there = ", ".join(file_columns(self.table.schema)) or "none"
+            raise InvalidArgument(f"{self.table.name} has no FILE column {column!r}; it has {there}")
+
+    def _key_of(self, row: Mapping[str, object], user: str | None) -> tuple[pa.Table, pa.Array[Any]]:
+        """The row's key as `keys` gives it, and whose it is. A key that is left to its default is no row's yet."""
+        key = {name: row[name] for name in self.table.schema.primary_key if name in row}
+        whole = len(key) == len(self.table.schema.primary_key)
+        given, users = self._with_users([key] if whole else [], user, None)
+        return (keys(self.table.schema, given, users) if whole else given), users
+
+    def _files_of(self, gone: pa.Table, users: pa.Array[Any], column: str) -> list[tuple[ScopeTarget, FileRef]]:
+        """What the live rows with these keys refer to."""
+        found = []
+        for user in users.unique():
+            name = str(user) or None
+            live = self.read(user=name)
+            mine = live.filter(matches(live, gone.filter(pc.equal(users, user)), self.table.schema.primary_key))
+            found += [(self._target(name), FileRef.parse(text)) for text in mine.column(column).to_pylist() if text]
+        return found
 
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
         """Takes rows of a STREAM table away by their `_seq`; one that is not there is no error.

@@ -12,7 +12,7 @@ from lakewarden.catalog.defaults import LiteralDefault, canonical_default, parse
 from lakewarden.catalog.model import Column, SchemaColumn, Table
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import alter_options
-from lakewarden.catalog.schema import declare_column
+from lakewarden.catalog.schema import check_kind, declare_column
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import AlreadyExists, InvalidArgument
 
@@ -78,6 +78,7 @@ def altered(table: Table, change: Alteration) -> Table:
         InvalidArgument: an unknown column, a bad name, type, default or option, a type that is no wider one, NOT NULL without
             a default for an added column, or what would touch the primary key.
         AlreadyExists: the name is another column's.
+        Unsupported: a FILE column of a STREAM table.
     """
     match change:
         case SetOptions(options):
@@ -111,6 +112,7 @@ def _added(table: Table, column: Column) -> Table:
         raise InvalidArgument(f"column {column.name!r}: NOT NULL needs a DEFAULT here, since the table may have rows already")
     number = 1 + max(each.id for schema in table.schemas for each in schema.columns)
     made = declare_column(number, column, in_key=False)
+    check_kind(made, table.schema.append_only)
     return _evolved(table, (*table.schema.columns, replace(made, null_before=not made.nullable)), table.schema.primary_key)
 
 

@@ -9,7 +9,7 @@ from lakewarden.catalog.defaults import LiteralDefault, canonical_default, parse
 from lakewarden.catalog.model import Column, SchemaColumn, TableSchema
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.types import NO_KEY, ColumnType
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
 
 
 def declare(columns: Sequence[Column], primary_key: Sequence[str], append_only: bool = False) -> TableSchema:
@@ -27,6 +27,8 @@ def declare(columns: Sequence[Column], primary_key: Sequence[str], append_only: 
     if twice:
         raise InvalidArgument(f"column {twice[0]!r} is declared twice; names that differ only in case count as the same")
     declared = tuple(declare_column(number, column, column.name in primary_key) for number, column in enumerate(columns, 1))
+    for column in declared:
+        check_kind(column, append_only)
     if primary_key or not append_only:
         _check_key(declared, primary_key)
     return TableSchema(1, declared, tuple(primary_key), append_only)
@@ -46,6 +48,14 @@ def declare_column(number: int, column: Column, in_key: bool) -> SchemaColumn:
     if not nullable and default is not None and parse_default(default, kind) == LiteralDefault(None):
         raise InvalidArgument(f"column {name!r} is NOT NULL and cannot have the default NULL")
     return SchemaColumn(number, name, kind, nullable, default)
+
+
+def check_kind(column: SchemaColumn, append_only: bool) -> None:
+    """Raises:
+    Unsupported: a FILE column of a STREAM table, which has no place for files.
+    """
+    if append_only and column.type.name == "FILE":
+        raise Unsupported(f"column {column.name!r}: STREAM tables have no FILE columns; USER and SHARED tables do")
 
 
 def _check_key(columns: Sequence[SchemaColumn], primary_key: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ def test_files_outside_of_the_bounds_are_not_read(warehouse_uri: str) -> None:
                 f"INSERT INTO app.t SELECT {start} + x, 'n' || ({start} + x), x FROM range(10) r(x); STORAGE FLUSH TABLE app.t"
             )
         target = lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName("app", "t"), "root"))
-        table = ScopeTable.open(target.uri)
+        table = ScopeTable.open(target.location)
         assert table is not None
         assert len(files_within(table, [Bound("id", 105, 105)])) == 1
         assert len(files_within(table, [Bound("id", 50, 60)])) == 0
