@@ -67,6 +67,7 @@ def test_bad_pages_are_refused(tmp_path: Path) -> None:
             history(Location(str(tmp_path / "none")), limit, before)
 
 
+@pytest.mark.disk  # counts on a checkpoint every ten commits
 def test_commits_that_left_the_log_end_the_list(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for number in range(12):

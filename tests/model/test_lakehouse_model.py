@@ -273,7 +273,8 @@ class LakehouseMachine(RuleBasedStateMachine):
 _TORTURE = settings.get_current_profile_name() == "torture"
 
 TestLakehouseModel = LakehouseMachine.TestCase
-TestLakehouseModel.settings = settings(max_examples=300 if _TORTURE else 40, stateful_step_count=40 if _TORTURE else 25)
+_EXAMPLES = 300 if _TORTURE else 40 if STORE == "disk" else 5
+TestLakehouseModel.settings = settings(max_examples=_EXAMPLES, stateful_step_count=40 if _TORTURE else 25)
 
 
 class MinioMachine(LakehouseMachine):
