@@ -1,0 +1,82 @@
+"""The command `sql` as a program sees it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.cli.main import main
+
+Call = Callable[..., tuple[int, list[Any]]]
+_TABLE = (
+    "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, d DECIMAL(10, 2), raw BYTES, at TIMESTAMP, data JSON)"
+)
+
+
+@pytest.fixture
+def sql(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs `sql` with JSON output: the exit status, and the object of each line."""
+
+    def run(*arguments: str) -> tuple[int, list[Any]]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["--warehouse", warehouse_uri, "--format", "json", "sql", *arguments])
+        return int(ended.value.code or 0), [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_a_line_of_json_a_statement(sql: Call) -> None:
+    assert sql(_TABLE) == (0, [{"message": "namespace app created"}, {"message": "table app.t created"}])
+    values = "(1, 1.5, X'00ff', '2026-01-01T10:00:00+02:00', '{\"a\": 1}')"
+    assert sql(f"INSERT INTO app.t VALUES {values}") == (0, [{"rows_affected": 1}])
+    row = {"id": 1, "d": "1.50", "raw": "AP8=", "at": "2026-01-01T08:00:00.000000+00:00", "data": '{"a": 1}'}
+    assert sql("SELECT * FROM app.t") == (0, [{"columns": list(row), "rows": [row]}])
+    assert sql("SELECT sum(id) AS s, 'NaN'::DOUBLE AS n FROM app.t")[1][0]["rows"] == [{"s": 1, "n": "NaN"}]
+
+
+def test_jobs_are_named_and_run_unless_left(sql: Call) -> None:
+    sql(f"{_TABLE}; INSERT INTO app.t (id) VALUES (1)")
+    _, (left,) = sql("STORAGE FLUSH TABLE app.t", "--no-wait")
+    assert left["job_id"].startswith("FL-")
+    assert sql("STORAGE FLUSH TABLE app.t")[1] == [{"message": "skipped: already queued or running"}]
+    sql("INSERT INTO app.t (id) VALUES (2)", "--user", "ada", "--role", "user")
+    sql("CREATE SHARED TABLE app.s (id INT PRIMARY KEY); INSERT INTO app.s VALUES (1)")
+    _, (several,) = sql("STORAGE FLUSH ALL IN NAMESPACE app")
+    assert [job[:3] for job in several["job_ids"]] == ["FL-"]
+
+
+def test_an_error_is_the_last_line_and_what_came_before_it_is_there(sql: Call) -> None:
+    status, lines = sql("SELECT 1 AS a; SELECT * FROM app.t")
+    assert status == 1
+    assert lines[0] == {"columns": ["a"], "rows": [{"a": 1}]}
+    assert lines[-1]["error"]["code"] == "NOT_FOUND"
+    assert sql("SELECT 1; SELEC 2")[1][0]["error"]["code"] == "SYNTAX_ERROR"
+    assert sql("SELECT 1", "--role", "emperor")[1][0]["error"]["code"] == "INVALID_ARGUMENT"
+
+
+def test_statements_come_from_a_file_or_standard_input(sql: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "statements.sql"
+    file.write_text("-- two of them\nSELECT 1 AS a;\nSELECT 2 AS a;\n")
+    assert [line["rows"] for line in sql("-f", str(file))[1]] == [[{"a": 1}], [{"a": 2}]]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 3 AS a")))
+    assert sql()[1][0]["rows"] == [{"a": 3}]
+    assert sql("SELECT 1", "-f", str(file))[0] == 2
+    assert sql("-f", str(tmp_path / "nothing.sql"))[0] == 2
+
+
+def test_a_terminal_gets_tables(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--warehouse", warehouse_uri, "sql", "SELECT 1 AS a, 'x' AS b; CREATE NAMESPACE app; SELECT 1 AS a WHERE false"])
+    out = capsys.readouterr().out
+    assert [line.split() for line in out.splitlines()] == [
+        ["a", "b"],
+        ["1", "x"],
+        ["namespace", "app", "created"],
+        ["no", "rows"],
+    ]
