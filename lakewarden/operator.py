@@ -8,7 +8,7 @@ from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
 from lakewarden.engine import Engine
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, NotFound
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import EraseAsked, erase
@@ -99,6 +99,9 @@ class Operator:
         return self._run("evict", asked.parameters, work, job_id, keep=not dry_run)
 
     def drop(self, table: TableName) -> list[ScopeReport]:
+        if table not in self.warehouse.catalog.read().tables:
+            raise NotFound(f"there is no table {table}")
+
         def work(id_: str) -> list[ScopeReport]:
             with self.warehouse.locks.create() as lock, lock.hold(table.namespace, table.name) as lease:
                 return drop(self.warehouse, self.engine.run, table, id_, lease)

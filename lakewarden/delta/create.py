@@ -21,7 +21,7 @@ from lakewarden.storage.options import delta_options
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
 
-_CHECKPOINT_INTERVAL_REMOTE = 4
+_CHECKPOINT_INTERVAL_REMOTE = 6
 """On an object store each commit since the checkpoint costs an opening two requests: with 10, a flush took 33 on average."""
 
 _LOG_DAYS = 30

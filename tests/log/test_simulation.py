@@ -16,7 +16,7 @@ from tests.log.simulation.world import Broken
 
 _SHARES = 10
 _SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "10000")) // _SHARES
-_FOUND_WITHIN = 10_000
+_FOUND_WITHIN = 20_000
 
 
 @pytest.mark.parametrize("share", range(_SHARES))

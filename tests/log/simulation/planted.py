@@ -146,7 +146,7 @@ def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any
         made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
     except Missing:
         return counts
-    found = names.listings(each.key for each in store.list(names.home(seen.log_id)))[seen.log_id]
+    found = names.listings(each.key for each in store.list(names.home(seen.log_id))).get(seen.log_id, Listing())
     store.delete(_doomed(seen.log_id, made, found)["segments"])
     return counts
 
