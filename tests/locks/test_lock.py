@@ -26,22 +26,16 @@ from lakewarden.settings import LockSettings
 from lakewarden.storage.open import open_store
 from tests.fixtures.children import KILLED, ended, exit_statuses, start
 from tests.fixtures.lakes import NOTES, make_notes, notes
-from tests.fixtures.minio import MinioServer
 from tests.fixtures.postgres import PostgresServer
 
 QUICK = LockSettings(lease_seconds=0.3, acquire_seconds=30)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=["disk", "minio"])
-def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture
+def state(warehouse_uri: str) -> str:
     """A place for a catalog."""
-    if request.param == "disk":
-        return str(tmp_path / "state")
-    minio: MinioServer = request.getfixturevalue("minio")
-    for name, value in minio.environment.items():
-        monkeypatch.setenv(name, value)
-    return minio.prefix_for(str(tmp_path))
+    return f"{warehouse_uri}/_lakewarden"
 
 
 @pytest.fixture
@@ -75,6 +69,7 @@ def _count_in_processes(factory: LockFactory, counter: Path) -> int:
     return int(counter.read_text())
 
 
+@pytest.mark.both_stores
 def test_processes_take_turns(state: str, tmp_path: Path) -> None:
     assert _count_in_processes(LockFactory(state, QUICK), tmp_path / "counter") == 30
     assert catalog_at(state).read().leases == {}
@@ -103,6 +98,7 @@ def die_holding(factory: LockFactory) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.both_stores
 def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
     factory = LockFactory(state, QUICK)
     assert ended(start(die_holding, factory)) == KILLED
@@ -120,6 +116,7 @@ def test_postgres_knows_at_once_that_a_holder_died(tmp_path: Path) -> None:
         assert lock.run_with_lock("chat", "messages", lambda: "done") == "done"
 
 
+@pytest.mark.both_stores
 def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
     """It slept through its lease: whatever it does now is refused, while the next one holds the lock and after."""
     catalog = catalog_at(state)
@@ -137,6 +134,7 @@ def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
     assert list(catalog.read().namespaces) == ["good"]
 
 
+@pytest.mark.both_stores
 def test_a_lease_is_renewed_for_as_long_as_the_work_takes(state: str) -> None:
     hasty = LockFactory(state, LockSettings(lease_seconds=0.3, acquire_seconds=1.2))
     with hasty.create() as lock, lock.hold("chat", "messages") as lease:

@@ -25,23 +25,13 @@ from lakewarden.storage.location import join
 from lakewarden.storage.options import delta_options
 from tests.fixtures.children import exit_statuses
 from tests.fixtures.lakes import NOTES, make_notes, notes
-from tests.fixtures.minio import MinioServer
 
 _PROCESSES = 4
 _COMMITS = int(os.environ.get("LAKEWARDEN_RACE", "8"))
 _WHO = "shared"
 _FIRST = 80_000
 
-
-@pytest.fixture(params=["disk", "minio"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of a new warehouse."""
-    if request.param == "disk":
-        return str(tmp_path / "lake")
-    minio: MinioServer = request.getfixturevalue("minio")
-    for name, value in minio.environment.items():
-        monkeypatch.setenv(name, value)
-    return minio.prefix_for(str(tmp_path))
+pytestmark = pytest.mark.both_stores
 
 
 @dataclass(frozen=True)
@@ -83,11 +73,13 @@ def _write_and_flush(uri: str, worker: int, acknowledged: Note) -> None:
                 assert report.fault is None or report.fault.transient, report
 
 
-def test_every_acknowledged_commit_to_one_scope_is_there_once(place: str, tmp_path: Path) -> None:
-    with Lakehouse.open(place) as lake:
+def test_every_acknowledged_commit_to_one_scope_is_there_once(
+    warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake)
-        told = Note(tmp_path / "acknowledged")
-        workers = [(_write_and_flush, place, worker, told) for worker in range(_PROCESSES)]
+        told = Note(tmp_path_factory.mktemp("notes") / "acknowledged")
+        workers = [(_write_and_flush, warehouse_uri, worker, told) for worker in range(_PROCESSES)]
         assert exit_statuses(workers, seconds=1800) == [0] * _PROCESSES
         lake.flush()
         expected = sorted(int(line) for line in told.read())
@@ -106,10 +98,10 @@ def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
             acknowledged.add(name)
 
 
-def test_every_acknowledged_change_of_the_catalog_is_there(place: str, tmp_path: Path) -> None:
-    with Lakehouse.open(place) as lake:
-        told = Note(tmp_path / "acknowledged")
-        workers = [(_change_catalog, place, worker, told) for worker in range(_PROCESSES)]
+def test_every_acknowledged_change_of_the_catalog_is_there(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        told = Note(tmp_path_factory.mktemp("notes") / "acknowledged")
+        workers = [(_change_catalog, warehouse_uri, worker, told) for worker in range(_PROCESSES)]
         assert exit_statuses(workers, seconds=1800) == [0] * _PROCESSES
         catalog = lake.warehouse.catalog.read()
         assert sorted(catalog.namespaces) == sorted(told.read())
@@ -157,14 +149,15 @@ def _earlier(lake: Lakehouse) -> int:
     return max(0, _delta(_scope_uri(lake)).version() - 3)
 
 
-def test_operations_against_each_other_and_a_stranger(place: str, tmp_path: Path) -> None:
+def test_operations_against_each_other_and_a_stranger(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The log itself is the witness: each version must follow from the one before it by what its commit says."""
-    with Lakehouse.open(place) as lake:
+    with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake).write(notes({_FIRST: "the first"}), user=_WHO)
         lake.flush()
-        ours, strangers = Note(tmp_path / "ours"), Note(tmp_path / "strangers")
-        children = [(_flush_on, place, ours), (_append_as_a_stranger, place, strangers)]
-        maintainers = [(_maintain, place, name) for name in ("compact", "optimize", "restore")]
+        notes_at = tmp_path_factory.mktemp("notes")
+        ours, strangers = Note(notes_at / "ours"), Note(notes_at / "strangers")
+        children = [(_flush_on, warehouse_uri, ours), (_append_as_a_stranger, warehouse_uri, strangers)]
+        maintainers = [(_maintain, warehouse_uri, name) for name in ("compact", "optimize", "restore")]
         assert exit_statuses([*children, *maintainers], seconds=1800) == [0] * 5
         lake.flush()
         uri = _scope_uri(lake)
