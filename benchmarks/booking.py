@@ -1,0 +1,82 @@
+"""What Dagster books for a flush of many scopes, beside the flush itself: every event with its metadata and history."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from benchmarks import data
+from benchmarks.page import Section, Table
+from benchmarks.scale import Scale
+from benchmarks.timing import quiet_seconds, seconds, spread
+from jobs.booking import book
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from tests.fixtures.dagster import sqlite_instance
+from tests.fixtures.postgres import serve_postgres
+
+
+def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
+    section = Section("booking", scale.name)
+    users = data.users(scale.scopes)
+    with (
+        Lakehouse.open(str(place / "lake"), spark=lambda: spark) as lake,
+        sqlite_instance(place / "sqlite") as sqlite,
+        postgres_instance(place / "postgres") as postgres,
+    ):
+        events = data.create(lake)
+        events.write(data.rows(users, 0, scale.existing), user_column="user")
+        lake.flush(data.TABLE)
+        taken: dict[str, list[float]] = {"the flush": [], "booking on Postgres": [], "booking on SQLite": []}
+        for number in range(1, scale.rounds + 1):
+            events.write(data.rows(users, scale.existing * number - scale.new // 2, scale.new), user_column="user")
+            reports: list[ScopeReport] = []
+            taken["the flush"].append(quiet_seconds(lambda: reports.extend(lake.flush(data.TABLE))))  # noqa: B023  # called here
+            taken["booking on Postgres"].append(_booked(lake, reports, postgres))
+            taken["booking on SQLite"].append(_booked(lake, reports, sqlite))
+    flush = median(taken["the flush"])
+    rows = [
+        (what, spread(found), f"{1000 * median(found) / scale.scopes:.1f} ms", f"{median(found) / flush:.2f}")
+        for what, found in taken.items()
+    ]
+    section.tables.append(
+        Table(
+            f"{scale.scopes:,} scopes, {scale.new} rows onto {scale.existing:,} each, and the events of that run: one a scope,"
+            " with its metadata and the history of its last 20 commits. Target: less than the flush on Postgres, at most"
+            " 10 ms a scope on SQLite.",
+            ("what", "time", "a scope", "of the flush"),
+            rows,
+        )
+    )
+    return section
+
+
+@contextmanager
+def postgres_instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance on a Postgres server of its own."""
+    with serve_postgres() as server:
+        home.mkdir(parents=True)
+        place = f"hostname: {server.host}, port: {server.port}, username: {server.user}, password: {server.password}"
+        storage = f"storage: {{postgres: {{postgres_db: {{{place}, db_name: {server.database}}}}}}}\n"
+        (home / "dagster.yaml").write_text(f"telemetry: {{enabled: false}}\n{storage}")
+        with dg.DagsterInstance.from_config(str(home)) as instance:
+            yield instance
+
+
+def _booked(lake: Lakehouse, reports: list[ScopeReport], instance: dg.DagsterInstance) -> float:
+    """Seconds that the op of a run takes to book; starting the run is not ours."""
+    took: list[float] = []
+
+    @dg.op
+    def time_booking(context: dg.OpExecutionContext) -> None:
+        took.append(seconds(book, context, lake, reports))
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def booking_job() -> None:
+        time_booking()
+
+    booking_job.execute_in_process(instance=instance)
+    return took[0]
