@@ -14,6 +14,7 @@ from lakewarden.report import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target, ticking
 
 
+@pytest.mark.disk
 def test_everything_survives_checkpoints(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for number in range(25):

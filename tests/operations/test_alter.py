@@ -92,6 +92,7 @@ def test_a_wider_type_takes_wider_values(lake: Lakehouse) -> None:
     assert [row["n"] for row in _read(lake)] == [5, 2**40]
 
 
+@pytest.mark.disk
 def test_the_storage_changes_only_while_nothing_is_cold(lake: Lakehouse, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="elsewhere"):
         lake.alter_table(NOTES, SetOptions({"STORAGE_ID": "elsewhere"}))

@@ -29,6 +29,8 @@ from lakewarden.report import ScopeReport
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
 
+pytestmark = pytest.mark.disk  # they look into the directories themselves
+
 _TABLES = ("chat.notes", "chat.likes", "chat.rooms")
 _USERS = tuple(f"u{number}" for number in range(50))
 _ERASED = _USERS[::5]

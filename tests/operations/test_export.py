@@ -13,6 +13,8 @@ from lakewarden import Lakehouse
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 
+pytestmark = pytest.mark.disk  # they look into the directories themselves
+
 
 @pytest.fixture
 def lake(warehouse_uri: str) -> Iterator[Lakehouse]:

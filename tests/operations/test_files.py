@@ -15,6 +15,8 @@ from lakewarden.operations.files import FileRef
 from lakewarden.settings import FilesSettings, Settings
 from lakewarden.table import TableClient
 
+pytestmark = pytest.mark.disk  # they look into the directories themselves
+
 _NAME = "chat.photos"
 
 

@@ -18,6 +18,8 @@ from lakewarden.operations.door import Door
 from lakewarden.operations.users import change_user, create_user
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 
+pytestmark = pytest.mark.disk  # they look into the directories themselves
+
 
 @pytest.fixture
 def lake(warehouse_uri: str, tmp_path: Path) -> Iterator[Lakehouse]:

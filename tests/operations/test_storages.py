@@ -25,6 +25,8 @@ from lakewarden.storage.open import open_store
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer, serve_minio
 
+pytestmark = pytest.mark.disk  # they look into the directories themselves
+
 _SENTINEL = "sentinel-secret-7f3a9c"
 _SECONDS = 10.0
 

@@ -245,6 +245,7 @@ def test_a_dropped_stream_leaves_nothing(lake: Lakehouse) -> None:
     assert log_files(lake) == []
 
 
+@pytest.mark.disk
 def test_a_million_expired_rows_go_in_seconds_without_being_read(
     lake: Lakehouse, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
