@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from lakewarden.access.roles import parse_role
 from lakewarden.catalog.changes import describe_namespace
-from lakewarden.catalog.evolution import SetOptions
-from lakewarden.catalog.model import StorageMode
-from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.evolution import AddColumn, Alteration, SetOptions
+from lakewarden.catalog.model import StorageMode, Table
+from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
 from lakewarden.operations.users import change_user, remove_user
 from lakewarden.operations.users import create_user as make_user
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.later import later
 from lakewarden.sql.results import Done
 
 
@@ -51,17 +51,17 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return Done(f"table {name} already exists")
     kind = check_type(statement.type)
-    if kind == "STREAM":
-        parse_options(kind, options_of(statement.options))
-        raise later("a STREAM table")
+    options = options_of(statement.options)
     context.lake.create_table(
         str(name),
         type=kind,
         columns=statement.columns,
         primary_key=_key(statement),
-        options=options_of(statement.options),
+        options=options,
     )
-    return Done(f"table {name} created")
+    ignored = ignored_options(kind, options)
+    told = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
+    return Done(f"table {name} created{told}")
 
 
 def _key(statement: of.CreateTable) -> list[str]:
@@ -82,10 +82,21 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
 
 def alter_table(context: Context, statement: of.AlterTable) -> Done:
     table = context.table(statement.table)
-    change = statement.change
-    asked = SetOptions(options_of(change.properties)) if isinstance(change, of.SetProperties) else change
+    asked = _change_of(table, statement.change)
     altered = context.lake.alter_table(str(table.name), asked)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
+
+
+def _change_of(table: Table, change: of.TableChange) -> Alteration:
+    """The change with the column's name as it is declared: SQL's names have no case."""
+    match change:
+        case of.SetProperties(properties):
+            return SetOptions(options_of(properties))
+        case AddColumn():
+            return change
+        case _:
+            declared = {name.lower(): name for name in table.schema.names}
+            return replace(change, name=declared.get(change.name.lower(), change.name))
 
 
 def drop_table(context: Context, statement: of.DropTable) -> Done:

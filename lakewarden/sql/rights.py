@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakewarden.access.gate import Guarded, TableOf, impersonate
-from lakewarden.access.rights import AccessLevel, Act, TableAct, WarehouseAct
+from lakewarden.access.gate import Guarded, TableOf, impersonate, require
+from lakewarden.access.rights import AccessLevel, Act, Capability, TableAct, WarehouseAct
 from lakewarden.catalog.options import check_type
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
@@ -40,6 +40,13 @@ _WAREHOUSE: dict[type, WarehouseAct] = {
     of.KillLiveQuery: "kill jobs",
     of.ExportUserData: "export their own data",
 }
+
+_ACTS: dict[type, str] = {
+    of.Insert: "ON CONFLICT",
+    of.StorageJob: "flushes and compactions",
+    of.DescribeHistory: "DESCRIBE HISTORY",
+}
+"""How a statement is called that a table's type does not take; else as its class."""
 
 Made = dict[TableName, TableOf]
 """Tables that a text makes before the statement at hand."""
@@ -84,9 +91,31 @@ def check(context: Context, statement: of.Statement, made: Made) -> None:
         return
     for ask in _asks(context, statement, made):
         context.door.allow(ask.act, ask.table)
+    _check_capability(context, statement, made)
     with context.door.watched("query"):
         for query in _queries(statement):
             context.duck.check_functions(text_of(query))
+
+
+def _check_capability(context: Context, statement: of.Statement, made: Made) -> None:
+    """Raises:
+    Unsupported: the type of the statement's table has not got what it asks for.
+    """
+    match statement:
+        case of.Update():
+            capability: Capability = "updates"
+        case of.Insert() if statement.conflict is not None:
+            capability = "updates"
+        case of.StorageJob() | of.Optimize() | of.Vacuum() | of.Restore() | of.DescribeHistory():
+            capability = "cold tier"
+        case _:
+            return
+    if statement.table is None:
+        return
+    name = context.named(statement.table)
+    table = context.guarded(name) or made.get(name)
+    if table is not None:
+        require(table, capability, _ACTS.get(type(statement), type(statement).__name__.upper()))
 
 
 def _glance(context: Context, user: str) -> Door:
