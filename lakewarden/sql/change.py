@@ -89,7 +89,7 @@ def _delete_from_stream(context: Context, statement: Delete, client: TableClient
     place = exp.column(SEQ, alias, quoted=True)
     query = exp.select(place, copy=False).from_(_node(client.table, alias), copy=False)
     found = select.run(context, query.where(statement.where.copy(), copy=False))
-    return Affected(client.delete_rows([int(seq) for seq in found.table.column(0).to_pylist()], user=user).rows)
+    return Affected(client.delete_rows([int(seq) for seq in found.table.column(0).to_numpy()], user=user).rows)
 
 
 def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:

@@ -41,6 +41,15 @@ _WAREHOUSE: dict[type, WarehouseAct] = {
     of.ExportUserData: "export their own data",
 }
 
+_ON_TABLE: dict[type, TableAct] = {
+    of.AlterTable: "alter",
+    of.DropTable: "drop",
+    of.Insert: "write",
+    of.Update: "write",
+    of.Delete: "write",
+}
+"""What is done to the table that a statement names."""
+
 _ACTS: dict[type, str] = {
     of.Insert: "ON CONFLICT",
     of.StorageJob: "flushes and compactions",
@@ -137,18 +146,16 @@ def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_As
     match statement:
         case of.CreateTable():
             yield from _create(context, statement, made)
-        case of.AlterTable():
-            yield from _on(context, statement.table, "alter", made)
-        case of.DropTable():
-            yield from _on(context, statement.table, "drop", made)
-        case of.Insert() | of.Update() | of.Delete():
-            yield from _on(context, statement.table, "write", made)
-        case of.DescribeHistory() | of.ShowStats():
-            yield from _on(context, statement.table, "read", made)
         case of.StorageJob():
             yield from _job(context, statement, made)
         case of.Optimize() | of.Vacuum() | of.Restore():
             yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
+        case of.Describe() if context.named(statement.table).namespace != SYSTEM:
+            pass  # columns are no rows
+        case of.AlterTable() | of.DropTable() | of.Insert() | of.Update() | of.Delete():
+            yield from _on(context, statement.table, _ON_TABLE[type(statement)], made)
+        case of.Describe() | of.DescribeHistory() | of.ShowStats():
+            yield from _on(context, statement.table, "read", made)
         case _:
             pass
     namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
@@ -161,7 +168,7 @@ def _create(context: Context, statement: of.CreateTable, made: Made) -> Iterator
     level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
     name = context.named(statement.table)
     table = TableOf(name, kind, _level(level))
-    yield _Ask("create", TableOf(name, "SYSTEM") if name.namespace.lower() == SYSTEM else table)
+    yield _Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
     made[name] = table
 
 
