@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakewarden.access.gate import may
 from lakewarden.access.rights import can
@@ -104,24 +104,29 @@ def show_tables(context: Context, statement: of.ShowTables) -> Rows:
 
 
 def show_stats(context: Context, statement: of.ShowStats) -> Rows:
-    """The scope's figures, one a row; those of a STREAM table are all of its log."""
+    """The scope's figures, one a row; nothing of a STREAM table waits for anything."""
     table = context.table(statement.table)
-    state = _state(context, table) if can(table.type, "cold tier") else None
+    if not can(table.type, "cold tier"):
+        return _figures({"rows": context.lake.table(str(table.name)).read(user=context.owner(table)).num_rows})
+    state = _state(context, table)
     warehouse = context.lake.warehouse
     view = read_view(warehouse.state, table.log_id, warehouse.headers)
     hot = view.pending.get(context.owner(table) or "")
-    figures = {
-        "pending_rows": hot.rows if hot else 0,
-        "pending_bytes": hot.bytes if hot else 0,
-        "rows": state.rows if state else 0,
-        "files": state.files if state else 0,
-        "bytes": state.bytes if state else 0,
-        "delta_version": state.version if state else None,
-    }
-    return listing(
-        texts("metric_name") | {"metric_value": WHOLE},
-        [{"metric_name": name, "metric_value": value} for name, value in figures.items()],
+    return _figures(
+        {
+            "pending_rows": hot.rows if hot else 0,
+            "pending_bytes": hot.bytes if hot else 0,
+            "rows": state.rows if state else 0,
+            "files": state.files if state else 0,
+            "bytes": state.bytes if state else 0,
+            "delta_version": state.version if state else None,
+        }
     )
+
+
+def _figures(figures: Mapping[str, int | None]) -> Rows:
+    columns = texts("metric_name") | {"metric_value": WHOLE}
+    return listing(columns, [{"metric_name": name, "metric_value": value} for name, value in figures.items()])
 
 
 def describe(context: Context, statement: of.Describe) -> Rows:
