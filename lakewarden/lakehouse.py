@@ -39,6 +39,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
+from lakewarden.storage.paths import check_user
 from lakewarden.table import TableClient
 from lakewarden.verify.search import Searched
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
@@ -500,6 +501,10 @@ class Lakehouse:
         """
         if operation == "evict":
             self._operator.evict(Asked(tables, user), dry_run=True)
+        elif operation == "export":
+            if tables or user is None:
+                raise InvalidArgument("an export is all that one user has: name the user, and no table")
+            check_user(user)
         else:
             targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
         return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)

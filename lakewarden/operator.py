@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
+from lakewarden.connection import Location
 from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import EraseAsked, erase
 from lakewarden.operations.evict import evict
-from lakewarden.operations.export import Export, check_target, export
+from lakewarden.operations.export import Export, check_target, export, own_place
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
@@ -113,12 +114,31 @@ class Operator:
         place = check_target(self.warehouse, to, check_user(user))
         started = self.warehouse.clock()
         job_id = new_job_id("export", self.warehouse.clock, self.warehouse.new_id)
+        made = self._exported(user, place, job_id)
+        self.jobs.keep("export", job_id, started, {"user": user}, "completed", f"{len(made.files)} files")
+        return made
+
+    def _export_queued(self, user: str, job_id: str) -> list[ScopeReport]:
+        place = check_target(self.warehouse, own_place(self.warehouse, job_id), check_user(user))
+        made = self._exported(user, place, job_id)
+        return [
+            ScopeReport(
+                Scope(TableName.parse(table.name), user),
+                "export",
+                "done",
+                Location(made.uri).below(table.path),
+                version=table.version,
+                metrics={"rows_exported": table.rows},
+                finished_at=self.warehouse.clock(),
+            )
+            for table in made.tables
+        ]
+
+    def _exported(self, user: str, place: str, job_id: str) -> Export:
         failed = [report for report in self.flush(Asked(user=user)) if report.fault]
         if failed:
             raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
-        made = export(self.warehouse, user, place, job_id)
-        self.jobs.keep("export", job_id, started, {"user": user}, "completed", f"{len(made.files)} files")
-        return made
+        return export(self.warehouse, user, place, job_id)
 
     def erase(self, asked: EraseAsked) -> Certificate:
         """Raises as `operations.erase.erase`; the job log knows the user by the keyed hash alone."""
@@ -142,6 +162,8 @@ class Operator:
             return self.maintain(asked, CompactOptions.of(settings.compaction), dry_run=False, job_id=job.job_id)
         if job.job_type == "optimize":
             return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
+        if job.job_type == "export":
+            return self._export_queued(asked.user or "", job.job_id)
         if job.job_type == "evict":
             return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)

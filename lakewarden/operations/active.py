@@ -51,7 +51,7 @@ def claim_key(store: ObjectStore, key: str, job_id: str, now: datetime, is_activ
     if last is not None and _holds(last, now, is_active):
         raise AlreadyActive(key, last.job_id)
     number = 1 if last is None else last.number + 1
-    content = {"key": key, "job_id": job_id, "at": now.isoformat()}
+    content = {"job_id": job_id, "at": now.isoformat()}  # not the key, which may name a user
     with suppress(AlreadyThere):  # by another, or by this very call, repeated below us: the newest one tells
         store.create(f"{prefix}/{number:012d}", json.dumps(content, ensure_ascii=False).encode())
     won = _newest(store, prefix)

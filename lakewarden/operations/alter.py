@@ -25,13 +25,14 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
     def step(catalog: Catalog) -> Catalog:
         before = find_table(catalog, name)
         after = altered(before, change)
+        changed = replace_table(catalog, after, warehouse.base)
         column = tightens(before, change)
         if column is not None:
             _check_no_null(warehouse, catalog, before, column)
         moved = after.options.storage_id != before.options.storage_id
         if moved or after.options.use_user_storage != before.options.use_user_storage:
             _check_not_cold(warehouse, catalog, before)
-        return replace_table(catalog, after, warehouse.base)
+        return changed
 
     return find_table(warehouse.catalog.change(step), name)
 

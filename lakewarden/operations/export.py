@@ -51,6 +51,11 @@ class Export:
     files: tuple[CopiedFile, ...]
 
 
+def own_place(warehouse: Warehouse, job_id: str) -> str:
+    """Where an export goes that names no place: a folder of its own in the warehouse."""
+    return join(warehouse.uri, f"{_EXPORTS}/{job_id}")
+
+
 def check_target(warehouse: Warehouse, to: str, user: str) -> str:
     """The canonical place.
 

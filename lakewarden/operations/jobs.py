@@ -22,7 +22,7 @@ from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict"]
+Queueable = Literal["flush", "compact", "optimize", "evict", "export"]
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
@@ -269,7 +269,9 @@ def _key(job: Job) -> str:
 
 def _without(job: Job, user: str, mark: str) -> Job:
     parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
-    return replace(job, parameters=parameters, message=job.message.replace(f"[{user}]", f"[{mark}]"))
+    key = job.idempotency_key if parameters == job.parameters else _idempotency_key(job.job_type, parameters)
+    message = job.message.replace(f"[{user}]", f"[{mark}]")
+    return replace(job, parameters=parameters, message=message, idempotency_key=key)
 
 
 def _encode(job: Job) -> bytes:

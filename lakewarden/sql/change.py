@@ -70,6 +70,8 @@ def update(context: Context, statement: Update) -> Affected:
 
 def delete(context: Context, statement: Delete) -> Affected:
     client, table, user = _target(context, statement.table)
+    if table.schema.append_only:
+        return _delete_from_stream(context, statement, client, user)
     alias = statement.alias or statement.table.name
     key = [exp.column(name, alias, quoted=True) for name in table.schema.primary_key]
     query = exp.select(*key, copy=False).from_(_node(table, alias), copy=False).where(statement.where.copy(), copy=False)
@@ -78,6 +80,16 @@ def delete(context: Context, statement: Delete) -> Affected:
         return select.run(context, query, {table.name: live}).table
 
     return Affected(client.revise(decide, user=user, delete=True))
+
+
+def _delete_from_stream(context: Context, statement: Delete, client: TableClient, user: str | None) -> Affected:
+    """A stream's rows go by their place in the log: they may have no key, or share one."""
+    assert user is not None, "a STREAM table has a scope per user"
+    alias = statement.alias or statement.table.name
+    place = exp.column(SEQ, alias, quoted=True)
+    query = exp.select(place, copy=False).from_(_node(client.table, alias), copy=False)
+    found = select.run(context, query.where(statement.where.copy(), copy=False))
+    return Affected(client.delete_rows([int(seq) for seq in found.table.column(0).to_numpy()], user=user).rows)
 
 
 def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:

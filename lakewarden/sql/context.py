@@ -52,6 +52,8 @@ class Context:
         place = ref.namespace or namespace or self.namespace
         if place is None:
             raise InvalidArgument(f"{ref} has no namespace: write it as in chat.{ref}, or USE one first")
+        if place.lower() == SYSTEM:
+            return TableName(SYSTEM, ref.name.lower())
         meant = TableName(place, ref.name)
         catalog = self.catalog()
         there = (*catalog.tables, *catalog.views)
@@ -73,13 +75,13 @@ class Context:
         view = self.catalog().views.get(name)
         if view is not None:
             return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
-        if name.namespace.lower() != SYSTEM:
+        if name.namespace != SYSTEM:
             find_table(self.catalog(), name)
         return name
 
     def guarded(self, name: TableName) -> Table | TableOf | None:
         """The table as the gate looks at it; None where there is none."""
-        if name.namespace.lower() == SYSTEM:
+        if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
         try:
             return find_table(self.catalog(), name)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import dataclass, replace
 
 from lakewarden.access.roles import parse_role
 from lakewarden.catalog.changes import describe_namespace
-from lakewarden.catalog.evolution import SetOptions
-from lakewarden.catalog.model import StorageMode
-from lakewarden.catalog.options import check_type, parse_options
+from lakewarden.catalog.evolution import AddColumn, Alteration, SetOptions
+from lakewarden.catalog.model import StorageMode, Table
+from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
+from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
 from lakewarden.operations.users import change_user, remove_user
 from lakewarden.operations.users import create_user as make_user
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.later import later
 from lakewarden.sql.results import Done
 
 
@@ -51,17 +53,17 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return Done(f"table {name} already exists")
     kind = check_type(statement.type)
-    if kind == "STREAM":
-        parse_options(kind, options_of(statement.options))
-        raise later("a STREAM table")
+    options = options_of(statement.options)
     context.lake.create_table(
         str(name),
         type=kind,
         columns=statement.columns,
         primary_key=_key(statement),
-        options=options_of(statement.options),
+        options=options,
     )
-    return Done(f"table {name} created")
+    ignored = ignored_options(kind, options)
+    told = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
+    return Done(f"table {name} created{told}")
 
 
 def _key(statement: of.CreateTable) -> list[str]:
@@ -82,10 +84,21 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
 
 def alter_table(context: Context, statement: of.AlterTable) -> Done:
     table = context.table(statement.table)
-    change = statement.change
-    asked = SetOptions(options_of(change.properties)) if isinstance(change, of.SetProperties) else change
+    asked = _change_of(table, statement.change)
     altered = context.lake.alter_table(str(table.name), asked)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
+
+
+def _change_of(table: Table, change: of.TableChange) -> Alteration:
+    """The change with the column's name as it is declared: SQL's names have no case."""
+    match change:
+        case of.SetProperties(properties):
+            return SetOptions(options_of(properties))
+        case AddColumn():
+            return change
+        case _:
+            declared = {name.lower(): name for name in table.schema.names}
+            return replace(change, name=declared.get(change.name.lower(), change.name))
 
 
 def drop_table(context: Context, statement: of.DropTable) -> Done:
@@ -119,16 +132,15 @@ def drop_view(context: Context, statement: of.DropView) -> Done:
 
 
 def create_storage(context: Context, statement: of.CreateStorage) -> Done:
-    if statement.credentials or statement.config or statement.region:
-        raise later(
-            "CREDENTIALS, CONFIG or REGION of a storage: credentials come from the environment, and no catalog keeps them;"
-        )
     if statement.id in context.catalog().storages:
         raise AlreadyExists(f"there is a storage {statement.id!r} already")
+    config = _config(statement.config)
     context.lake.create_storage(
         statement.id,
         type=statement.type,
         base=statement.base,
+        bucket=statement.bucket,
+        connection=Connection(config.endpoint or "", statement.region, config.path_style, statement.credentials),
         user_template=statement.user_template,
         shared_template=statement.shared_template,
         name=statement.name,
@@ -138,16 +150,50 @@ def create_storage(context: Context, statement: of.CreateStorage) -> Done:
 
 
 def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
-    if statement.config is not None:
-        raise later("CONFIG of a storage")
+    config = _config(statement.config or "")
     context.lake.alter_storage(
         statement.id,
         user_template=statement.user_template,
         shared_template=statement.shared_template,
         name=statement.name,
         description=statement.description,
+        endpoint=config.endpoint,
+        region=statement.region,
+        path_style=config.path_style,
+        credentials=statement.credentials,
     )
     return Done(f"storage {statement.id} altered")
+
+
+@dataclass(frozen=True)
+class _Config:
+    """A storage's CONFIG; None for what it does not say."""
+
+    endpoint: str | None = None
+    path_style: bool | None = None
+
+
+def _config(text: str) -> _Config:
+    """Reads CONFIG. No message repeats a value: it may be a secret that has no place there.
+
+    Raises:
+        InvalidArgument: no JSON object, or something in it that is not for a storage.
+    """
+    if not text:
+        return _Config()
+    try:
+        said = json.loads(text)
+    except ValueError:
+        raise InvalidArgument(f"CONFIG is no JSON; {_CONFIG_FORM}") from None
+    if not isinstance(said, dict) or not said.keys() <= {"endpoint", "path_style"}:
+        raise InvalidArgument(f"CONFIG is a JSON object of endpoint and path_style, and of nothing else; {_CONFIG_FORM}")
+    endpoint, path_style = said.get("endpoint"), said.get("path_style")
+    if not isinstance(endpoint, str | None) or not isinstance(path_style, bool | None):
+        raise InvalidArgument(f"CONFIG: the endpoint is text, and path_style true or false; {_CONFIG_FORM}")
+    return _Config(endpoint, path_style)
+
+
+_CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_style": true}'"""
 
 
 def drop_storage(context: Context, statement: of.DropStorage) -> Done:

@@ -8,6 +8,7 @@ no access to files or extensions, and its settings are locked.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 100_000
 _RELATIONS = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT", "EMPTY", "COLUMN_DATA"})
+_OUTSIDE = re.compile(
+    "(st_)?(read|write|copy|load|install|attach|pragma|duckdb|pg|postgres|mysql|sqlite|http)_.*"
+    "|.*_(scan|query|attach|execute|metadata)|getenv|sql_auto_complete|shell|system"
+)
+"""Names as extensions of DuckDB and its command line give them to functions that reach outside; none of them is loaded."""
+
 _ENTRIES = {"left", "right", "from_table", "source"}
 
 
@@ -40,16 +47,31 @@ class Duck:
         PermissionDenied: the query names a function that is not allowed, or a relation that is neither given nor its own.
         BadSyntax, Unsupported: DuckDB does not read it as a query.
         """
-        nodes = self._nodes(sql)
+        nodes = self._checked(sql)
         known = relations | {name.lower() for node in nodes for name in _ctes(node)}
         for node in nodes:
-            _check_functions(node)
             _check_relation(node, known)
 
     def check_functions(self, sql: str) -> None:
         """`check` without the relations, for a query whose names are still to be looked up."""
-        for node in self._nodes(sql):
-            _check_functions(node)
+        self._checked(sql)
+
+    def _checked(self, sql: str) -> list[Mapping[str, Any]]:
+        nodes = self._nodes(sql)
+        for node in nodes:
+            for name in _refused_functions(node):
+                raise self._no_function(name)
+        return nodes
+
+    def _no_function(self, name: str) -> LakewardenError:
+        """Forbidden, or not there at all. What extensions bring is not loaded here, so their usual names tell."""
+        with self._cursor() as cursor:
+            there = _one(cursor, "SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
+        if there == "0" and not _OUTSIDE.fullmatch(name.lower()):
+            return InvalidArgument(f"there is no function {name}()")
+        return PermissionDenied(
+            f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
+        )
 
     def _nodes(self, sql: str) -> list[Mapping[str, Any]]:
         """The nodes of DuckDB's tree of a query."""
@@ -197,16 +219,28 @@ def _ctes(node: Mapping[str, Any]) -> Iterator[str]:
         yield str(node["cte_name"])
 
 
-def _check_functions(node: Mapping[str, Any]) -> None:
-    if "function_name" in node:
-        _check_function(str(node["function_name"]), in_from=False)
-    if node.get("type") == "TABLE_FUNCTION":
-        _check_function(str(node["function"]["function_name"]), in_from=True)
+def _refused_functions(node: Mapping[str, Any]) -> Iterator[str]:
+    """The functions of a node that no query may call.
+
+    Raises:
+        PermissionDenied: what it reads is no relation of a query.
+    """
+    if "function_name" in node and not _is_scalar(name := str(node["function_name"])):
+        yield name
+    if node.get("type") == "TABLE_FUNCTION" and (name := str(node["function"]["function_name"])).lower() not in TABLE_FUNCTIONS:
+        yield name
     for key in _ENTRIES & node.keys():
         entry = node[key]
         is_relation = isinstance(entry, dict) and "alias" in entry and "sample" in entry
         if is_relation and entry["type"] not in _RELATIONS:
             raise PermissionDenied(f"{entry['type']} is not for queries")
+
+
+def _is_scalar(name: str) -> bool:
+    """Allowed where a value is computed; operators are functions without a letter in their name."""
+    lower = name.lower()
+    known = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or lower in SESSION_FUNCTIONS
+    return known or not any(letter.isalnum() for letter in lower)
 
 
 def _check_relation(node: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -215,13 +249,3 @@ def _check_relation(node: Mapping[str, Any], known: frozenset[str]) -> None:
     name = str(node["table_name"])
     if node["catalog_name"] or node["schema_name"] or not {name, name.lower()} & known:
         raise PermissionDenied(f"relation {name!r} is none of this query's own")
-
-
-def _check_function(name: str, *, in_from: bool) -> None:
-    lower = name.lower()
-    known = lower in SCALAR_FUNCTIONS or lower in TABLE_FUNCTIONS or lower in SESSION_FUNCTIONS
-    operator = not any(letter.isalnum() for letter in lower)
-    if not (lower in TABLE_FUNCTIONS if in_from else known or operator):
-        raise PermissionDenied(
-            f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
-        )

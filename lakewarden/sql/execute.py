@@ -75,6 +75,7 @@ _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.Vacuum: operate.vacuum,
     of.Restore: operate.restore,
     of.KillJob: operate.kill_job,
+    of.ExportUserData: operate.export_user_data,
 }
 
 _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
@@ -96,5 +97,4 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
 _LATER: dict[type, str] = {
     of.Subscribe: "SUBSCRIBE",
     of.KillLiveQuery: "KILL LIVE QUERY",
-    of.ExportUserData: "EXPORT USER DATA",
 }

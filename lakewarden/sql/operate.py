@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, ScopesFailed
-from lakewarden.operations.jobs import Job, outcome_of
+from lakewarden.operations.active import AlreadyActive
+from lakewarden.operations.export import own_place
+from lakewarden.operations.jobs import Job, Queueable, outcome_of
 from lakewarden.operations.restore import parse_moment
 from lakewarden.report import ScopeReport
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done, Result, Started, listing
-from lakewarden.warehouse import live_tables
+from lakewarden.warehouse import cold_tables
 
+_ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 
@@ -23,11 +27,9 @@ def storage_job(context: Context, statement: of.StorageJob) -> Result:
     """Asks for a job for each table that has something to do, and runs them where the session waits."""
     if statement.table is not None:
         table = context.table(statement.table)
-        reason = _nothing_to_do(context, statement.operation, table)
-        return Done(reason) if reason else _started(context, statement.operation, [table], several=False)
+        return _started(context, statement.operation, [table], several=False)
     tables = _in_namespace(context, statement)
-    due = [table for table in tables if not _nothing_to_do(context, statement.operation, table)]
-    return _started(context, statement.operation, due, several=True) if due else Done(f"skipped: {_NOTHING[statement.operation]}")
+    return _started(context, statement.operation, tables, several=True)
 
 
 def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
@@ -38,36 +40,54 @@ def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
         )
     if namespace not in context.catalog().namespaces:
         raise NotFound(f"there is no namespace {namespace!r}")
-    tables = [table for table in live_tables(context.catalog()) if table.name.namespace == namespace]
+    tables = [table for table in cold_tables(context.catalog()) if table.name.namespace == namespace]
     if statement.operation == "compact" and not tables:
         raise NotFound(f"namespace {namespace!r} has no USER or SHARED table to compact")
     return tables
 
 
-def _nothing_to_do(context: Context, operation: str, table: Table) -> str:
-    """Why a job would do nothing; empty where it would do something."""
-    name = str(table.name)
-    if operation == "flush":
-        idle = not any(pending.table == table.name for pending in context.lake.pending())
-    else:
-        idle = all(report.outcome == "skipped" for report in context.lake.compact(name, dry_run=True))
-    if idle:
-        return f"skipped: {_NOTHING[operation]}"
-    active = [job for job in context.lake.jobs(None) if job.job_type == operation and job.status in ("queued", "running")]
-    return "skipped: already queued or running" if any(_is_for(job, name) for job in active) else ""
-
-
-def _is_for(job: Job, table: str) -> bool:
-    return job.parameters == {"tables": table}
-
-
-def _started(context: Context, operation: str, tables: Sequence[Table], *, several: bool) -> Started:
-    jobs = [context.lake.enqueue("flush" if operation == "flush" else "compact", str(table.name)) for table in tables]
-    ids = tuple(job.job_id for job in jobs)
+def _started(context: Context, operation: Literal["flush", "compact"], tables: Sequence[Table], *, several: bool) -> Result:
+    """Jobs for those that have something to do, and are not at it."""
+    due = [table for table in tables if not _idle(context, operation, table)]
+    if not due:
+        return Done(f"skipped: {_NOTHING[operation]}")
+    jobs = {table.name: job for table in due if (job := _asked(context, operation, str(table.name)))}
+    if not jobs:
+        return Done(_ACTIVE)
+    ids = tuple(job.job_id for job in jobs.values())
     if context.wait:
         _run(context, ids)
-    what = f"{operation} of {', '.join(str(table.name) for table in tables)}"
-    return Started(f"{what} {'done' if context.wait else 'queued'}. Job ID: {', '.join(ids)}", ids, several)
+    what = f"{operation} of {', '.join(map(str, jobs))}"
+    return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, several)
+
+
+def _state(context: Context) -> str:
+    return "done" if context.wait else "queued"
+
+
+def _idle(context: Context, operation: str, table: Table) -> bool:
+    if operation == "flush":
+        return not any(pending.table == table.name for pending in context.lake.pending())
+    return all(report.outcome == "skipped" for report in context.lake.compact(str(table.name), dry_run=True))
+
+
+def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None) -> Job | None:
+    """The new job; None where the same was asked for already, and is not over."""
+    try:
+        return context.lake.enqueue(operation, *tables, user=user)
+    except AlreadyActive:
+        return None
+
+
+def export_user_data(context: Context, _: of.ExportUserData) -> Result:
+    """All that the session's user has, into a folder of the job's own below the warehouse's `exports/`."""
+    job = _asked(context, "export", user=context.session.user)
+    if job is None:
+        return Done(_ACTIVE)
+    if context.wait:
+        _run(context, [job.job_id])
+    place = own_place(context.lake.warehouse, job.job_id)
+    return Started(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def _run(context: Context, ids: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ Queries, expressions and DML are sqlglot's to parse; whatever it would pass on u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar, NoReturn, TypeVar
 
@@ -24,6 +25,7 @@ STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
+_SECRET = re.compile(r"\b(USER|STORAGE)\b.*\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE | re.DOTALL)
 _DIGITS = 18
 """Of a whole number that is no value: counts and versions have 64 bits."""
 
@@ -58,7 +60,8 @@ class Reader(DuckDBParser):
 
     def failure(self, message: str) -> Misread:
         """`misread` at the next token, which it names."""
-        return self.misread(f"{message}, found {'the end of the statement' if self.over else repr(self._curr.text)}")
+        found = "the end of the statement" if self.over else "something else" if holds_secret(self.sql) else repr(self._curr.text)
+        return self.misread(f"{message}, found {found}")
 
     def _parse_as_command(self, start: Token) -> NoReturn:
         self.raise_error(f"{start.text.upper()} is not understood here", start)
@@ -264,8 +267,15 @@ def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
     """The error with line, column, and the words around the place."""
     at = min(at, len(sql))
     line, column = place_of(sql, at)
+    if holds_secret(sql):
+        return BadSyntax(f"line {line}, column {column}: {message}")
     around = sql[max(0, at - _SNIPPET) : at] + "▸" + sql[at : at + _SNIPPET]
     return BadSyntax(f"line {line}, column {column}: {message}, near {' '.join(around.split())!r}")
+
+
+def holds_secret(sql: str) -> bool:
+    """Whether a text may hold a password or a credential, so that no message may repeat a part of it."""
+    return _SECRET.search(sql) is not None
 
 
 def place_of(sql: str, at: int) -> tuple[int, int]:

@@ -56,11 +56,12 @@ class Started:
 
 
 Columns = Mapping[str, pa.DataType]
+Row = dict[str, object]
 
 Result = Rows | Affected | Done | Started
 
 
-def listing(columns: Columns, rows: list[dict[str, object]]) -> Rows:
+def listing(columns: Columns, rows: list[Row]) -> Rows:
     """Rows that no query made."""
     table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
     return Rows(table, tuple("" for _ in columns))

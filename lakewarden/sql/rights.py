@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakewarden.access.gate import Guarded, TableOf, impersonate
-from lakewarden.access.rights import AccessLevel, Act, TableAct, WarehouseAct
+from lakewarden.access.gate import Guarded, TableOf, impersonate, require
+from lakewarden.access.rights import AccessLevel, Act, Capability, TableAct, WarehouseAct
 from lakewarden.catalog.options import check_type
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
@@ -40,6 +40,22 @@ _WAREHOUSE: dict[type, WarehouseAct] = {
     of.KillLiveQuery: "kill jobs",
     of.ExportUserData: "export their own data",
 }
+
+_ON_TABLE: dict[type, TableAct] = {
+    of.AlterTable: "alter",
+    of.DropTable: "drop",
+    of.Insert: "write",
+    of.Update: "write",
+    of.Delete: "write",
+}
+"""What is done to the table that a statement names."""
+
+_ACTS: dict[type, str] = {
+    of.Insert: "ON CONFLICT",
+    of.StorageJob: "flushes and compactions",
+    of.DescribeHistory: "DESCRIBE HISTORY",
+}
+"""How a statement is called that a table's type does not take; else as its class."""
 
 Made = dict[TableName, TableOf]
 """Tables that a text makes before the statement at hand."""
@@ -84,9 +100,31 @@ def check(context: Context, statement: of.Statement, made: Made) -> None:
         return
     for ask in _asks(context, statement, made):
         context.door.allow(ask.act, ask.table)
+    _check_capability(context, statement, made)
     with context.door.watched("query"):
         for query in _queries(statement):
             context.duck.check_functions(text_of(query))
+
+
+def _check_capability(context: Context, statement: of.Statement, made: Made) -> None:
+    """Raises:
+    Unsupported: the type of the statement's table has not got what it asks for.
+    """
+    match statement:
+        case of.Update():
+            capability: Capability = "updates"
+        case of.Insert() if statement.conflict is not None:
+            capability = "updates"
+        case of.StorageJob() | of.Optimize() | of.Vacuum() | of.Restore() | of.DescribeHistory():
+            capability = "cold tier"
+        case _:
+            return
+    if statement.table is None:
+        return
+    name = context.named(statement.table)
+    table = context.guarded(name) or made.get(name)
+    if table is not None:
+        require(table, capability, _ACTS.get(type(statement), type(statement).__name__.upper()))
 
 
 def _glance(context: Context, user: str) -> Door:
@@ -108,18 +146,16 @@ def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_As
     match statement:
         case of.CreateTable():
             yield from _create(context, statement, made)
-        case of.AlterTable():
-            yield from _on(context, statement.table, "alter", made)
-        case of.DropTable():
-            yield from _on(context, statement.table, "drop", made)
-        case of.Insert() | of.Update() | of.Delete():
-            yield from _on(context, statement.table, "write", made)
-        case of.DescribeHistory() | of.ShowStats():
-            yield from _on(context, statement.table, "read", made)
         case of.StorageJob():
             yield from _job(context, statement, made)
         case of.Optimize() | of.Vacuum() | of.Restore():
             yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
+        case of.Describe() if context.named(statement.table).namespace != SYSTEM:
+            pass  # columns are no rows
+        case of.AlterTable() | of.DropTable() | of.Insert() | of.Update() | of.Delete():
+            yield from _on(context, statement.table, _ON_TABLE[type(statement)], made)
+        case of.Describe() | of.DescribeHistory() | of.ShowStats():
+            yield from _on(context, statement.table, "read", made)
         case _:
             pass
     namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
@@ -132,7 +168,7 @@ def _create(context: Context, statement: of.CreateTable, made: Made) -> Iterator
     level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
     name = context.named(statement.table)
     table = TableOf(name, kind, _level(level))
-    yield _Ask("create", TableOf(name, "SYSTEM") if name.namespace.lower() == SYSTEM else table)
+    yield _Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
     made[name] = table
 
 

@@ -103,7 +103,7 @@ def _relations(context: Context, prepared: Prepared, given: Mapping[TableName, p
 
 
 def _relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
-    if name.namespace.lower() == SYSTEM:
+    if name.namespace == SYSTEM:
         return system_relation(context, name.name)
     client = context.lake.table(str(name))
     if given is not None:

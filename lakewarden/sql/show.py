@@ -3,82 +3,75 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
 
 from lakewarden.access.gate import may
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.access.rights import can
+from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import NotFound
+from lakewarden.log.view import read_view
+from lakewarden.operations.export import own_place
 from lakewarden.operations.health import health
+from lakewarden.operations.jobs import Job
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.later import later
-from lakewarden.sql.results import Rows, listing
-from lakewarden.warehouse import live_tables
+from lakewarden.sql.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
+from lakewarden.sql.relations import SYSTEM
+from lakewarden.sql.results import Row, Rows, listing
+from lakewarden.sql.system import relation_named
+from lakewarden.warehouse import cold_tables
 
-_TEXT: pa.DataType = pa.string()
-_WHOLE: pa.DataType = pa.int64()
-_FLAG: pa.DataType = pa.bool_()
-_MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
+_EXPORTS = 20
+_PRIVATE = ("credentials", "config_json")
+"""Of a storage, what is not for everybody."""
 
 
 def show(context: Context, statement: of.Show) -> Rows:
     match statement.what:
         case "namespaces":
-            return _namespaces(context)
+            return _listed(context, LISTINGS["namespaces"], ())
         case "storages":
-            return _storages(context)
+            return _listed(context, LISTINGS["storages"], _PRIVATE)
         case "manifest":
             return _manifest(context)
         case "export":
-            raise later("SHOW EXPORT")
+            return _exports(context)
 
 
-def _namespaces(context: Context) -> Rows:
-    catalog = context.catalog()
-    counts = [table.name.namespace for table in live_tables(catalog)]
-    columns = {"namespace_id": _TEXT, "name": _TEXT, "created_at": _MOMENT, "table_count": _WHOLE}
-    return listing(
-        columns,
-        [
-            {"namespace_id": one.name, "name": one.name, "created_at": one.created_at, "table_count": counts.count(one.name)}
-            for one in catalog.namespaces.values()
-        ],
-    )
+def _listed(context: Context, found: Listing, without: Sequence[str]) -> Rows:
+    return listing({name: kind for name, kind in found.columns.items() if name not in without}, list(found.rows(context)))
 
 
-def _storages(context: Context) -> Rows:
-    names = ("storage_id", "storage_name", "description", "storage_type", "base_directory")
-    columns = dict.fromkeys((*names, "shared_tables_template", "user_tables_template"), _TEXT) | {"created_at": _MOMENT}
-    return listing(
-        columns,
-        [
-            {
-                "storage_id": one.id,
-                "storage_name": one.name,
-                "description": one.description,
-                "storage_type": one.type,
-                "base_directory": one.base,
-                "shared_tables_template": one.shared_template,
-                "user_tables_template": one.user_template,
-                "created_at": one.created_at,
-            }
-            for one in context.catalog().storages.values()
-        ],
-    )
+def _exports(context: Context) -> Rows:
+    """The last that the session's user asked for; those of the command line went where the operator said."""
+    columns = texts("job_id", "status") | {"created_at": MOMENT} | texts("message", "download_url")
+    mine = [
+        job for job in context.lake.jobs(None) if job.job_type == "export" and job.parameters.get("user") == context.session.user
+    ]
+    return listing(columns, [_export_row(context, job) for job in mine if job.idempotency_key][:_EXPORTS])
+
+
+def _export_row(context: Context, job: Job) -> Row:
+    over = job.status in ("completed", "skipped")
+    return {
+        "job_id": job.job_id,
+        "status": job.status,
+        "created_at": job.created_at,
+        "message": job.message,
+        "download_url": own_place(context.lake.warehouse, job.job_id) if over else None,
+    }
 
 
 def _manifest(context: Context) -> Rows:
     """What lies in the cold tier of every table that the session may read."""
-    columns = dict.fromkeys(("namespace_id", "table_name", "scope"), _TEXT)
-    numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), _WHOLE)
+    columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
+    numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
     rows: list[dict[str, object]] = []
-    for table in live_tables(context.catalog()):
+    for table in cold_tables(context.catalog()):
         state = _state(context, table) if may(context.session, "read", table) else None
         if state is not None:
             rows.append(
@@ -103,92 +96,74 @@ def _state(context: Context, table: Table) -> ScopeState | None:
 
 
 def show_tables(context: Context, statement: of.ShowTables) -> Rows:
-    catalog = context.catalog()
     wanted = statement.namespace or context.namespace
-    if wanted is not None and wanted not in catalog.namespaces:
+    if wanted is not None and wanted not in context.catalog().namespaces:
         raise NotFound(f"there is no namespace {wanted!r}")
-    columns = dict.fromkeys(("namespace_id", "table_name", "table_type", "storage_id", "options"), _TEXT)
-    rows: list[dict[str, object]] = [
-        {
-            "namespace_id": table.name.namespace,
-            "table_name": table.name.name,
-            "table_type": table.type,
-            "storage_id": table.options.storage_id,
-            "options": _options(table),
-            "version": table.schema.version,
-            "created_at": table.created_at,
-        }
-        for table in live_tables(catalog)
-    ]
-    rows += [
-        {"namespace_id": name.namespace, "table_name": name.name, "table_type": "VIEW", "created_at": view.created_at}
-        for name, view in catalog.views.items()
-    ]
-    return listing(
-        columns | {"version": _WHOLE, "created_at": _MOMENT}, [row for row in rows if wanted in (None, row["namespace_id"])]
-    )
-
-
-def _options(table: Table) -> str:
-    found = table.options
-    policy = "" if found.flush_policy is None else str(found.flush_policy)
-    given = {
-        "FLUSH_POLICY": policy,
-        "COMPRESSION": found.compression,
-        "TARGET_FILE_SIZE": found.target_file_size,
-        "DELETED_RETENTION_HOURS": found.retention_hours,
-        "ACCESS_LEVEL": table.access_level if table.type == "SHARED" else None,
-    }
-    return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
+    found = LISTINGS["tables"]
+    return listing(found.columns, [row for row in found.rows(context) if wanted in (None, row["namespace_id"])])
 
 
 def show_stats(context: Context, statement: of.ShowStats) -> Rows:
-    """The scope's figures, one a row."""
+    """The scope's figures, one a row; nothing of a STREAM table waits for anything."""
     table = context.table(statement.table)
+    if not can(table.type, "cold tier"):
+        return _figures({"rows": context.lake.table(str(table.name)).read(user=context.owner(table)).num_rows})
     state = _state(context, table)
-    hot = [one for one in context.lake.pending() if one.table == table.name and one.user == context.owner(table)]
-    figures = {
-        "pending_rows": sum(one.rows for one in hot),
-        "pending_bytes": sum(one.bytes for one in hot),
-        "rows": state.rows if state else 0,
-        "files": state.files if state else 0,
-        "bytes": state.bytes if state else 0,
-        "delta_version": state.version if state else None,
-    }
-    return listing(
-        {"metric_name": _TEXT, "metric_value": _WHOLE},
-        [{"metric_name": name, "metric_value": value} for name, value in figures.items()],
+    warehouse = context.lake.warehouse
+    view = read_view(warehouse.state, table.log_id, warehouse.headers)
+    hot = view.pending.get(context.owner(table) or "")
+    return _figures(
+        {
+            "pending_rows": hot.rows if hot else 0,
+            "pending_bytes": hot.bytes if hot else 0,
+            "rows": state.rows if state else 0,
+            "files": state.files if state else 0,
+            "bytes": state.bytes if state else 0,
+            "delta_version": state.version if state else None,
+        }
     )
 
 
+def _figures(figures: Mapping[str, int | None]) -> Rows:
+    columns = texts("metric_name") | {"metric_value": WHOLE}
+    return listing(columns, [{"metric_name": name, "metric_value": value} for name, value in figures.items()])
+
+
 def describe(context: Context, statement: of.Describe) -> Rows:
+    name = context.named(statement.table)
+    if name.namespace == SYSTEM:
+        return _describe_system(relation_named(name.name))
     table = context.table(statement.table)
-    columns = {"schema_version": _WHOLE} if statement.versions else {}
-    columns |= {"column_id": _WHOLE, "ordinal": _WHOLE, "column_name": _TEXT, "data_type": _TEXT}
-    columns |= {"is_nullable": _FLAG, "is_primary_key": _FLAG, "default": _TEXT}
-    schemas = table.schemas if statement.versions else (table.schema,)
-    return listing(columns, [row for schema in schemas for row in _columns(schema, versions=statement.versions)])
+    if not statement.versions:
+        return listing(COLUMN_COLUMNS, list(column_rows(table.schema)))
+    rows = [{"schema_version": schema.version} | row for schema in table.schemas for row in column_rows(schema)]
+    return listing({"schema_version": WHOLE, **COLUMN_COLUMNS}, rows)
 
 
-def _columns(schema: TableSchema, *, versions: bool) -> Iterator[dict[str, object]]:
-    for ordinal, column in enumerate(schema.columns, 1):
-        yield ({"schema_version": schema.version} if versions else {}) | {
-            "column_id": column.id,
-            "ordinal": ordinal,
-            "column_name": column.name,
-            "data_type": str(column.type),
-            "is_nullable": column.nullable,
-            "is_primary_key": column.name in schema.primary_key,
-            "default": column.default,
+def _describe_system(found: Listing) -> Rows:
+    rows: list[Row] = [
+        {
+            "column_id": number,
+            "ordinal": number,
+            "column_name": name,
+            "data_type": _TYPES[kind],
+            "is_nullable": True,
+            "is_primary_key": False,
         }
+        for number, (name, kind) in enumerate(found.columns.items(), 1)
+    ]
+    return listing(COLUMN_COLUMNS, rows)
+
+
+_TYPES = {TEXT: "TEXT", WHOLE: "BIGINT", FLAG: "BOOLEAN", MOMENT: "TIMESTAMP"}
 
 
 def history(context: Context, statement: of.DescribeHistory) -> Rows:
     """The commits of the session's scope, newest first."""
     table = context.table(statement.table)
     entries = context.lake.table(str(table.name)).history(user=context.owner(table), limit=statement.limit)
-    columns = {"version": _WHOLE, "timestamp": _MOMENT, "operation": _TEXT, "operation_parameters": _TEXT}
-    columns |= {"operation_metrics": _TEXT, "user_metadata": _TEXT, "engine_info": _TEXT, "read_version": _WHOLE}
+    columns = {"version": WHOLE, "timestamp": MOMENT, "operation": TEXT, "operation_parameters": TEXT}
+    columns |= {"operation_metrics": TEXT, "user_metadata": TEXT, "engine_info": TEXT, "read_version": WHOLE}
     return listing(
         columns,
         [
@@ -209,8 +184,8 @@ def history(context: Context, statement: of.DescribeHistory) -> Rows:
 
 def check_storage(context: Context, statement: of.CheckStorage) -> Rows:
     """Tries the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
-    columns = {"storage_id": _TEXT, "status": _TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), _FLAG)}
-    columns |= {"latency_ms": _WHOLE, "total_bytes": _WHOLE, "used_bytes": _WHOLE, "error": _TEXT, "tested_at": _MOMENT}
+    columns = {"storage_id": TEXT, "status": TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), FLAG)}
+    columns |= {"latency_ms": WHOLE, "total_bytes": WHOLE, "used_bytes": WHOLE, "error": TEXT, "tested_at": MOMENT}
     storage = context.catalog().storages.get(statement.id)
     if storage is None:
         raise NotFound(f"there is no storage {statement.id!r}; there are {', '.join(context.catalog().storages)}")

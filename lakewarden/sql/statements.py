@@ -6,7 +6,7 @@ Queries and expressions are sqlglot's trees; who rewrites one copies it first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlglot import exp
@@ -116,14 +116,17 @@ class DropView:
 class CreateStorage:
     id: str
     type: str
-    base: str
+    base: str = ""
+    bucket: str = ""
     name: str = ""
     description: str = ""
     shared_template: str = ""
     user_template: str = ""
     region: str = ""
-    credentials: str = ""
-    config: str = ""
+    credentials: str = field(default="", repr=False)
+    """A reference; whatever else stands there is not to be told on."""
+    config: str = field(default="", repr=False)
+    """A JSON object."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,9 @@ class AlterStorage:
     description: str | None = None
     shared_template: str | None = None
     user_template: str | None = None
-    config: str | None = None
+    region: str | None = None
+    credentials: str | None = field(default=None, repr=False)
+    config: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

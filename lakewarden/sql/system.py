@@ -1,4 +1,8 @@
-"""The relations of the namespace `system`."""
+"""The relations of the namespace `system`: read-only, over what is there at the moment of the query (kalamdb.md 3.1, 3.2).
+
+The gate lets none but dba and system read them. Secrets have no way in: hashes, identities and credentials are told of,
+and never told.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,28 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.sql.later import later
+from lakewarden.errors import NotFound
+from lakewarden.sql.listings import LISTINGS, Listing
+from lakewarden.sql.results import listing
+from lakewarden.sql.workings import WORKINGS
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context
 
+RELATIONS: dict[str, Listing] = LISTINGS | WORKINGS
 
-def system_relation(_context: Context, name: str) -> pa.Table:
-    """The rows of `system.<name>`, for a session that may read them.
 
-    Raises:
-        Unsupported: it is not there yet.
+def system_relation(context: Context, name: str) -> pa.Table:
+    """The rows of `system.<name>`, for a session that may read them; raises as `relation_named`."""
+    found = relation_named(name)
+    return listing(found.columns, list(found.rows(context))).table
+
+
+def relation_named(name: str) -> Listing:
+    """Raises:
+    NotFound: there is none of that name.
     """
-    raise later(f"system.{name}")
+    found = RELATIONS.get(name.lower())
+    if found is None:
+        raise NotFound(f"there is no relation system.{name}; there are {', '.join(sorted(RELATIONS))}")
+    return found

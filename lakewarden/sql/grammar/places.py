@@ -32,16 +32,14 @@ _CREATE_FIELDS = {
     "DESCRIPTION": "description",
     "PATH": "base",
     "BASE_DIRECTORY": "base",
-    "BUCKET": "base",
+    "BUCKET": "bucket",
     "REGION": "region",
     "SHARED_TABLES_TEMPLATE": "shared_template",
     "USER_TABLES_TEMPLATE": "user_template",
     "CREDENTIALS": "credentials",
     "CONFIG": "config",
 }
-_ALTER_FIELDS = {key: _CREATE_FIELDS[key] for key in _CREATE_FIELDS if key not in ("PATH", "BASE_DIRECTORY", "BUCKET", "REGION")}
-_ALTER_FIELDS.pop("CREDENTIALS")
-_BUCKET_SCHEMES = {"s3": "s3", "gcs": "gs", "azure": "abfss"}
+_ALTER_FIELDS = {key: name for key, name in _CREATE_FIELDS.items() if name not in ("base", "bucket")}
 
 
 def create_namespace(read: Reader) -> Statement:
@@ -77,13 +75,8 @@ def create_storage(read: Reader) -> Statement:
         name = _CREATE_FIELDS[key]
         if name in fields:
             raise InvalidArgument(f"CREATE STORAGE {storage_id}: {key} is given twice, or beside another that means the same")
-        fields[name] = _base(kind, key, read.text(f"the {key}"))
-    return CreateStorage(storage_id, kind, fields.pop("base", ""), **fields)
-
-
-def _base(kind: str, key: str, value: str) -> str:
-    bare_bucket = key == "BUCKET" and "://" not in value and kind in _BUCKET_SCHEMES
-    return f"{_BUCKET_SCHEMES[kind]}://{value}" if bare_bucket else value
+        fields[name] = read.text(f"the {key}")
+    return CreateStorage(storage_id, kind, **fields)
 
 
 def alter_storage(read: Reader) -> Statement:

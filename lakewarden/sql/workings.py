@@ -1,0 +1,120 @@
+"""What goes on in a warehouse, as rows of `system.*`: jobs, the audit log, manifests, figures, settings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from lakewarden.catalog.passwords import REDACTED
+from lakewarden.delta.manifest import NAME
+from lakewarden.delta.place import place_of
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.scope import Scope
+from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
+from lakewarden.sql.results import Row
+from lakewarden.storage.objects import Missing
+from lakewarden.warehouse import cold_tables, live_tables
+
+if TYPE_CHECKING:
+    from lakewarden.sql.context import Context
+
+
+def _jobs(context: Context) -> Iterator[Row]:
+    most = context.lake.warehouse.settings.jobs.max_retries
+    for job in context.lake.jobs(None):
+        yield asdict(job) | {"parameters": json.dumps(job.parameters), "max_retries": most}
+
+
+def _audit_log(context: Context) -> Iterator[Row]:
+    return (asdict(entry) for entry in context.door.audit.newest())
+
+
+def _manifest(context: Context) -> Iterator[Row]:
+    """The manifest.json of every scope that has one, and whether rows wait for it."""
+    warehouse = context.lake.warehouse
+    catalog = context.catalog()
+    waiting = {pending.scope for pending in context.lake.pending()}
+    for table in cold_tables(catalog):
+        for scope in scopes_of(warehouse, table, None):
+            try:
+                text = place_of(warehouse.target(catalog, scope).location).read(NAME)
+            except Missing:
+                continue
+            yield _manifest_row(scope, text, waits=scope in waiting)
+
+
+def _manifest_row(scope: Scope, text: bytes, *, waits: bool) -> Row:
+    namespace, name, owner = scope.table.namespace, scope.table.name, scope.user or "shared"
+    return {
+        "cache_key": f"{namespace}:{name}:{owner}",
+        "namespace_id": namespace,
+        "table_name": name,
+        "scope": owner,
+        "sync_state": "pending_write" if waits else "in_sync",
+        "manifest_json": text.decode(errors="replace"),
+    }
+
+
+def _live(_context: Context) -> Iterator[Row]:
+    """Subscriptions live in the process that made them, and none is made by SQL."""
+    return iter(())
+
+
+def _stats(context: Context) -> Iterator[Row]:
+    catalog = context.catalog()
+    waiting = context.lake.pending()
+    figures = {
+        "namespaces": len(catalog.namespaces),
+        "tables": len(live_tables(catalog)),
+        "views": len(catalog.views),
+        "storages": len(catalog.storages),
+        "users": sum(user.deleted_at is None for user in catalog.users.values()),
+        "pending_scopes": len(waiting),
+        "pending_rows": sum(one.rows for one in waiting),
+        "pending_bytes": sum(one.bytes for one in waiting),
+    }
+    counts = Counter(job.status for job in context.lake.jobs(None))
+    figures |= {f"jobs_{status}": count for status, count in sorted(counts.items())}
+    return ({"metric_name": name, "metric_value": value} for name, value in figures.items())
+
+
+def _settings(context: Context) -> Iterator[Row]:
+    settings = context.lake.warehouse.settings
+    for category in type(settings).model_fields:
+        section: BaseModel = getattr(settings, category)
+        for name, field in type(section).model_fields.items():
+            value = getattr(section, name)
+            yield {
+                "name": f"{category}.{name}",
+                "value": _told(value),
+                "description": field.description,
+                "category": category,
+            }
+
+
+def _told(value: object) -> str | None:
+    """A dictionary is free text of others, Spark's settings say, and may hold a secret: its keys alone are told."""
+    if isinstance(value, dict):
+        return json.dumps(dict.fromkeys(value, REDACTED))
+    return None if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+_JOB = texts("job_id", "job_type", "status", "parameters", "message", "exception_trace", "idempotency_key", "node_id")
+_MOMENTS = dict.fromkeys(("created_at", "updated_at", "started_at", "finished_at"), MOMENT)
+_LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "status") | {"created_at": MOMENT}
+_AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
+
+WORKINGS: dict[str, Listing] = {
+    "jobs": Listing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),
+    "audit_log": Listing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
+    "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
+    "live": Listing(_LIVE, _live),
+    "stats": Listing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
+    "settings": Listing(texts("name", "value", "description", "category"), _settings),
+}
+"""By the name in `system`."""
