@@ -22,7 +22,7 @@ from benchmarks.timing import seconds, spread, times
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import spark_conf
-from tests.fixtures.counting import Request, counting
+from tests.fixtures.proxy import Request, proxy_of
 from tests.fixtures.minio import MinioServer, serve_minio
 
 _HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.4.2"
@@ -58,7 +58,7 @@ def run(scale: Scale, place: Path) -> Section:
 
 def requests(server: MinioServer) -> list[Table]:
     """Flushes of one scope through a counting proxy, and delta-rs alone at the same work."""
-    with counting(server.endpoint) as counter, _environment(server, counter.endpoint):
+    with proxy_of(server.endpoint) as counter, _environment(server, counter.endpoint):
         counted = {"append": _flushes(counter.taken, same_keys=False), "small merge": _flushes(counter.taken, same_keys=True)}
         alone = {"append": _alone(counter.taken, merge=False), "merge": _alone(counter.taken, merge=True)}
     return [
