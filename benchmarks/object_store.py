@@ -22,8 +22,8 @@ from benchmarks.timing import seconds, spread, times
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import spark_conf
-from tests.fixtures.proxy import Request, proxy_of
 from tests.fixtures.minio import MinioServer, serve_minio
+from tests.fixtures.proxy import Request, proxy_of
 
 _HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.4.2"
 """717 MB with its SDK, by Ivy: only Spark's own readers and writers of `s3a://` need it."""

@@ -7,9 +7,12 @@ A failure names its seed: `LAKEWARDEN_FAULT_SEED=<seed>` begins there.
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +25,7 @@ from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
-from tests.fixtures.bucket import path_of
+from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_ids, log_files, make_notes, notes, strong
 from tests.fixtures.minio import Machine, drive
 from tests.fixtures.mounts import tmpfs
@@ -35,6 +38,7 @@ _WHO = "ann"
 _BEFORE = {1: "c", 2: "b", 11: "d", 21: "e", 31: "f"}
 _HOT = {41: "hot"}
 _ALL = _BEFORE | _HOT
+_KEYS = range(100, 106)
 _RESTORED = {1: "c", 2: "b"}
 
 Work = Callable[[Lakehouse], list[ScopeReport]]
@@ -59,7 +63,7 @@ _OPERATIONS = {
 
 
 @contextmanager
-def _pointed(environment: dict[str, str]) -> Iterator[None]:
+def pointed(environment: dict[str, str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -126,11 +130,11 @@ def _check_again(lake: Lakehouse, operation: Operation, seed: int) -> None:
 # Faults of requests
 
 _FAULTS: dict[str, tuple[tuple[Fault, ...], float]] = {
-    "errors": (("error", "reset"), 0.15),
-    "lost answers": (("lost", "lost-error"), 0.15),
+    "errors": (("error", "reset"), 0.1),
+    "lost answers": (("lost", "lost-error"), 0.1),
     "slow": (("slow",), 0.2),
-    "cut": (("cut", "cut-request"), 0.15),
-    "everything": (("error", "reset", "lost", "lost-error", "slow", "cut", "cut-request"), 0.4),
+    "cut": (("cut", "cut-request"), 0.1),
+    "everything": (("error", "reset", "lost", "lost-error", "slow", "cut", "cut-request"), 0.3),
 }
 
 
@@ -144,7 +148,7 @@ def machine() -> Iterator[Machine]:
 def proxy(machine: Machine) -> Iterator[Proxy]:
     with machine.running() as server, proxy_of(server.endpoint) as proxy:
         environment = server.environment | {"AWS_ENDPOINT_URL": proxy.endpoint}
-        with _pointed(environment):
+        with pointed(environment):
             yield proxy
 
 
@@ -160,3 +164,131 @@ def test_an_operation_whose_requests_fail(proxy: Proxy, fault: str, name: str) -
                 outcome = _tried(lake, operation.work)
             _check_codes(outcome, seed)
             _check_again(lake, operation, seed)
+
+
+@pytest.mark.minio
+@pytest.mark.parametrize("fault", _FAULTS)
+def test_writes_whose_requests_fail(proxy: Proxy, fault: str) -> None:
+    for seed in range(_FIRST_SEED, _FIRST_SEED + _ROUNDS):
+        with _open(f"s3://lake/{random_id()}") as lake:
+            table = make_notes(lake)
+            with proxy.under(Weather(*_FAULTS[fault], seed=seed)):
+                refused = _write_some(table, seed)
+            _check_writes(lake, refused, seed)
+
+
+def _write_some(table: TableClient, seed: int) -> set[int]:
+    """The keys whose writes raised."""
+    refused = set()
+    for key in _KEYS:
+        try:
+            table.write(notes({key: f"row {key}"}), user=_WHO)
+        except LakewardenError as error:
+            _check_codes(Outcome(error=error), seed)
+            refused.add(key)
+    return refused
+
+
+def _check_writes(lake: Lakehouse, refused: set[int], seed: int) -> None:
+    table = lake.table(NOTES)
+    there = hot_ids(table, _WHO)
+    assert len(there) == len(set(there)), f"seed {seed}: a row was taken twice"
+    assert set(_KEYS) - refused <= set(there), f"seed {seed}: an acknowledged row is lost"
+    for key in refused:
+        table.write(notes({key: f"row {key}"}), user=_WHO)
+    assert [report.fault for report in lake.flush()] == [None], f"seed {seed}"
+    assert strong(table, _WHO) == eventual(table, _WHO) == {key: f"row {key}" for key in _KEYS}, f"seed {seed}"
+    assert set(cold_seqs(lake, _WHO)) == set(_KEYS), f"seed {seed}"
+
+
+@pytest.mark.minio
+@pytest.mark.parametrize("fault", ["lost", "lost-error"])
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_a_commit_whose_answer_is_lost_counts(proxy: Proxy, name: str, fault: Fault) -> None:
+    """The commit is there, so the operation is done: none says that it lost a race to itself."""
+    operation = _OPERATIONS[name]
+    with _open(f"s3://lake/{random_id()}") as lake:
+        _prepare(lake)
+        every_commit = Weather((fault,), 1, seed=0, only=r"PUT .*/_delta_log/\d+\.json")
+        with proxy.under(every_commit):
+            reports = operation.work(lake)
+        assert every_commit.done > 0
+        assert [report.outcome for report in reports] == ["done"], reports
+        assert eventual(lake.table(NOTES), _WHO) == operation.after
+        _check_again(lake, operation, 0)
+
+
+# A server that dies, a disk that is full, clocks apart
+
+
+@pytest.mark.minio
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_a_server_killed_and_started_again_in_mid_job(name: str) -> None:
+    operation = _OPERATIONS[name]
+    with drive() as machine:
+        for seed in range(_FIRST_SEED, _FIRST_SEED + _ROUNDS):
+            uri = f"s3://lake/{random_id()}"
+            with machine.running(stop=signal.SIGKILL) as server, pointed(server.environment), _open(uri) as lake:
+                _prepare(lake)
+                job = _Job(lake, operation.work)
+                job.start()
+                time.sleep(Random(seed).uniform(0, 0.15))
+            with machine.running() as server, pointed(server.environment), _open(uri) as lake:
+                job.join(60)
+                _check_codes(job.outcome, seed)
+                _check_again(lake, operation, seed)
+
+
+class _Job(threading.Thread):
+    """The work beside the test, which meanwhile kills the server."""
+
+    def __init__(self, lake: Lakehouse, work: Work) -> None:
+        super().__init__(daemon=True)
+        self._lake, self._work = lake, work
+        self.outcome = Outcome()
+
+    def run(self) -> None:
+        self.outcome = _tried(self._lake, self._work)
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_a_disk_that_is_full(tmp_path: Path, name: str) -> None:
+    operation = _OPERATIONS[name]
+    with tmpfs(tmp_path / "disk", "size=4m") as disk:
+        for seed in range(_FIRST_SEED, _FIRST_SEED + _ROUNDS):
+            with _open(str(disk / f"lake{seed}")) as lake:
+                _prepare(lake)
+                filler = disk / "filler"
+                _fill(filler, leave=Random(seed).randrange(0, 40_000, 4096))
+                outcome = _tried(lake, operation.work)
+                refused = _tried(lake, _write_much)
+                filler.unlink()
+                _check_codes(outcome, seed, transient=False)
+                assert refused.codes() == [("STORAGE_UNAVAILABLE", False)], f"seed {seed}: {refused}"
+                _check_again(lake, operation, seed)
+            shutil.rmtree(disk / f"lake{seed}")
+
+
+def _write_much(lake: Lakehouse) -> list[ScopeReport]:
+    """More than a full disk takes."""
+    lake.table(NOTES).write(notes({999: "x" * 100_000}), user=_WHO)
+    return []
+
+
+def _fill(filler: Path, leave: int) -> None:
+    free = shutil.disk_usage(filler.parent).free
+    filler.write_bytes(bytes(max(0, free - leave)))
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("name", _OPERATIONS)
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_clocks_an_hour_apart(warehouse_uri: str, name: str, hours: int) -> None:
+    operation = _OPERATIONS[name]
+    with _open(warehouse_uri) as lake, _open(warehouse_uri, hours=hours) as other:
+        _prepare(lake)
+        other.table(NOTES).write(notes({1: "c"}), user=_WHO)
+        other.table(NOTES).write(notes(_HOT), user=_WHO)
+        assert not _tried(other, operation.work).codes()
+        _check_again(lake, operation, 0)
