@@ -123,7 +123,7 @@ def _check_again(lake: Lakehouse, operation: Operation, seed: int) -> None:
     assert set(cold_seqs(lake, _WHO)) == set(expected), f"seed {seed}"
     assert (lake.pending(), log_files(lake)) == ([], []), f"seed {seed}"
     check_manifest(lake, _WHO)
-    wrong = [finding for finding in lake.check() if not finding.passed and finding.check != "no_orphans"]
+    wrong = [finding for finding in lake.check() if not finding.passed]
     assert wrong == [], f"seed {seed}"
 
 
