@@ -102,7 +102,12 @@ def _result(key: dg.AssetKey, check: str, looks: Sequence[Look], verdicts: Seque
 
 def _agreement(key: dg.AssetKey, looks: Sequence[Look], lake: Lakehouse, table: Table) -> dg.AssetCheckResult:
     log_end = read_view(lake.warehouse.state, table.log_id, lake.warehouse.headers).end
-    findings = [one for look in looks for one in check_scope(CheckTask(look.target, log_end)) if one.check in _OF_THE_LOG]
+    findings = [
+        one
+        for look in looks
+        for one in check_scope(CheckTask(look.target, log_end, lake.warehouse.clock()))
+        if one.check in _OF_THE_LOG
+    ]
     failed = [one for one in findings if not one.passed]
     shown = table_value({"scope": one.subject, "check": one.check, "message": one.message} for one in failed[:_SHOWN])
     return dg.AssetCheckResult(

@@ -22,8 +22,8 @@ from benchmarks.timing import seconds, spread, times
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import spark_conf
-from tests.fixtures.counting import Request, counting
 from tests.fixtures.minio import MinioServer, serve_minio
+from tests.fixtures.proxy import Request, proxy_of
 
 _HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.4.2"
 """717 MB with its SDK, by Ivy: only Spark's own readers and writers of `s3a://` need it."""
@@ -58,7 +58,7 @@ def run(scale: Scale, place: Path) -> Section:
 
 def requests(server: MinioServer) -> list[Table]:
     """Flushes of one scope through a counting proxy, and delta-rs alone at the same work."""
-    with counting(server.endpoint) as counter, _environment(server, counter.endpoint):
+    with proxy_of(server.endpoint) as counter, _environment(server, counter.endpoint):
         counted = {"append": _flushes(counter.taken, same_keys=False), "small merge": _flushes(counter.taken, same_keys=True)}
         alone = {"append": _alone(counter.taken, merge=False), "merge": _alone(counter.taken, merge=True)}
     return [

@@ -52,6 +52,8 @@ def delta_errors(what: str) -> Iterator[None]:
 
 def _commit_failed(what: str, error: CommitFailedError) -> LakewardenError:
     text = _plain(error)
+    if failed := _stores_failure(what, error):
+        return failed
     if _RACE.search(text):
         return Conflict(f"{what}: another commit came between; nothing was changed, try again")
     return Unsupported(f"{what}: {text}")
@@ -59,6 +61,8 @@ def _commit_failed(what: str, error: CommitFailedError) -> LakewardenError:
 
 def _delta_error(what: str, error: DeltaError) -> LakewardenError:
     text = _plain(error)
+    if failed := _stores_failure(what, error):
+        return failed
     if _RACE.search(text):
         return Conflict(f"{what}: a table came to be there meanwhile; nothing was changed, try again")
     if isinstance(error, TableNotFoundError):
@@ -70,13 +74,20 @@ def _delta_error(what: str, error: DeltaError) -> LakewardenError:
 
 def _os_error(what: str, error: OSError) -> LakewardenError:
     text = _plain(error) if error.errno is None else f"{error.strerror} (os error {error.errno})"
-    if error.errno is None and (known := failure_of(str(error))):
-        return (StorageRefused if known.refused else StorageUnavailable)(f"{what}: {known.reason}")
+    if error.errno is None and (failed := _stores_failure(what, error)):
+        return failed
     if _REFUSED.search(text):
         return StorageRefused(f"{what}: {text}")
     if _ABSENT.search(text):
         return Corrupt(f"{what}: something that the table names is missing: {text}")
     return StorageUnavailable(f"{what}: {text}")
+
+
+def _stores_failure(what: str, error: Exception) -> LakewardenError | None:
+    """What the store or the network did, which deltalake tells inside errors of any kind; None where it was neither."""
+    if (known := failure_of(str(error))) is None:
+        return None
+    return (StorageRefused if known.refused else StorageUnavailable)(f"{what}: {known.reason}")
 
 
 def _plain(error: BaseException) -> str:

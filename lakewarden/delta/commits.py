@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from lakewarden.delta.place import Place
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
@@ -55,6 +56,11 @@ class CommitLog:
         if not text:  # emptied below the fence of a dropped table
             return None
         return _commit(version, text)
+
+    def added(self, version: int) -> frozenset[str]:
+        """The paths of the files that this commit added. Raises `Missing`."""
+        actions = (json.loads(line) for line in self._place.read(_name(version)).splitlines() if b'"add"' in line)
+        return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
 
     def has(self, version: int) -> bool:
         return self._place.has(_name(version))

@@ -12,6 +12,7 @@ from lakewarden.delta.border import delta_errors
 from lakewarden.delta.committing import HOOKS, added, commit_properties
 from lakewarden.delta.files import NewFile
 from lakewarden.delta.opening import delta_uri
+from lakewarden.delta.outcome import certain
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.report import ScopeTarget
@@ -42,7 +43,8 @@ def create_table(
     Raises:
         Conflict: somebody made it meanwhile; nothing was changed.
     """
-    with delta_errors(f"cannot create the Delta table at {target.uri}"):
+    made = certain(target.location, 0, stamp, [file.path for file in adds])
+    with made, delta_errors(f"cannot create the Delta table at {target.uri}"):
         path = local_path(target.uri)
         if path is not None and not adds:
             path.mkdir(parents=True, exist_ok=True)

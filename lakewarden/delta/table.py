@@ -7,6 +7,7 @@ which is what makes a flush exactly once (docs/log.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ from lakewarden.delta.commits import CommitLog
 from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.opening import check_absent, opened
+from lakewarden.delta.outcome import certain
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
@@ -219,7 +221,7 @@ class ScopeTable:
         self._check_commit(removes, evolves=evolves, strict=strict)
         # where the columns change, delta-rs itself removes all that there is, in the same commit
         removals = [] if evolves else removed(removes, now, data_change=data_change)
-        with delta_errors(f"cannot commit to {self.uri}"):
+        with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [*added(adds, now, data_change=data_change), *removals],
                 "overwrite" if evolves else "append",
@@ -258,7 +260,7 @@ class ScopeTable:
         Raises:
             Conflict: another commit came between; nothing was changed.
         """
-        with delta_errors(f"cannot commit to {self.uri}"):
+        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [],
                 "overwrite",
@@ -267,6 +269,10 @@ class ScopeTable:
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1
+
+    def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
+        """A commit that directly follows this snapshot fails only if it is not there."""
+        return certain(self.location, self.version + 1, stamp, [unquote(file.path) for file in adds])
 
     def _landed(self, stamp: CommitStamp) -> int:
         """Where a commit came to lie that was moved behind others."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
 from lakewarden.delta.origin import copied_from
+from lakewarden.delta.place import place_of
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import LakewardenError, NotFound
 from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
+from lakewarden.operations.orphans import orphans, told
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
@@ -26,7 +30,7 @@ _SCOPE_COST = 64 << 10
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of one subject (a storage, or a scope). `code` and `message` are empty where it passed."""
+    """One check of one subject (a storage, or a scope). `code` is empty where it passed; a `message` then only informs."""
 
     subject: str
     check: str
@@ -41,6 +45,7 @@ class CheckTask:
 
     target: ScopeTarget
     log_end: int
+    now: datetime
 
 
 def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Finding]:
@@ -68,14 +73,15 @@ def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storag
 
 
 def check_scope(task: CheckTask) -> list[Finding]:
-    """Readable, one row per key, and no watermark beyond the log: the checks of one scope's table."""
+    """Readable, one row per key, no watermark beyond the log, and what crashes left: the checks of one scope's table."""
     subject = str(task.target.scope)
     try:
         table = ScopeTable.open(task.target.location)
         if table is None:
             return [Finding(subject, "readable", True)]
         looked = list(_look(task, table))
-        return [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
+        findings = [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
+        return [*findings, Finding(subject, "orphans", True, message=_orphans(task, table))]
     except LakewardenError as error:
         fault = fault_of(error)
         return [Finding(subject, "readable", False, fault.code, fault.message)]
@@ -95,7 +101,7 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storag
         if table.options.storage_id in storages:
             end = read_view(warehouse.state, table.log_id, warehouse.headers).end
             for scope in scopes_of(warehouse, table, None):
-                yield CheckTask(warehouse.target(catalog, scope), end)
+                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock())
 
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
@@ -108,6 +114,13 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     empty = [name for name in keys if rows[name].null_count]
     yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""
     yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
+
+
+def _orphans(task: CheckTask, table: ScopeTable) -> str:
+    """Crashes leave them; they harm nobody and a vacuum removes them, so they are told and are no failure."""
+    listing = open_store(task.target.location).list("")
+    timeline = read_timeline(place_of(task.target.location), table.version, listing)
+    return told(orphans(listing, timeline, frozenset(file.path for file in table.files())), task.now)
 
 
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:

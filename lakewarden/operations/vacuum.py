@@ -21,7 +21,6 @@ from datetime import datetime, timedelta
 from urllib.parse import unquote
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.commits import LOG
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
@@ -29,6 +28,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans
 from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
@@ -37,9 +37,6 @@ from lakewarden.storage.open import open_store
 
 SAFE_HOURS = 168
 """A week: below it, a reader of an older version or a slow writer may lose files under its hands."""
-
-_ORPHAN_AGE = timedelta(hours=24)
-"""No writer takes a day between writing a file and committing it."""
 
 _LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
@@ -85,7 +82,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, options.keep_versions, oldest)
     needed = _needed(table, timeline, oldest, kept)
-    data = tuple(_removable(listing, needed, timeline, min(horizon, now - _ORPHAN_AGE)))
+    data = tuple(_removable(listing, needed, timeline, min(horizon, now - ORPHAN_AGE)))
     log = expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE))
     return VacuumPlan(
         target=target,
@@ -165,21 +162,8 @@ def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[i
 def _removable(
     listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
 ) -> list[StoredObject]:
-    named = timeline.named
-    known = named | {unquote(path) for path in named}
-    nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
-    return [
-        found
-        for found in listing
-        if _is_data(found.key)
-        and not found.key.startswith(nested)
-        and found.key not in needed
-        and (found.key in known or found.modified <= orphans_before)
-    ]
-
-
-def _is_data(key: str) -> bool:
-    return key.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in key.split("/"))
+    young = {found.key for found in orphans(listing, timeline, needed) if found.modified > orphans_before}
+    return [found for found in data_files(listing) if found.key not in needed and found.key not in young]
 
 
 def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:

@@ -24,6 +24,11 @@ _KNOWN = [
     (re.compile(r"Connection refused|ConnectionRefused"), False, "nothing listens there"),
     (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), False, "it does not answer"),
     (re.compile(r"error trying to connect|\bConnect\b|error sending request"), False, "it cannot be reached"),
+    (
+        re.compile(r"after [1-9]\d* retries|HTTP error|non-2xx status code: 5\d\d|error decoding response"),
+        False,
+        "it keeps failing",
+    ),
 ]
 """By what the store or the network said; whether that is a no, which trying again won't change; and what to say of it."""
 

@@ -6,6 +6,8 @@ Clients are kept for the whole process, since making one costs more than a reque
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -53,7 +55,7 @@ class RemoteObjects:
         self._uri = location.uri
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._connected: dict[str, Client] = {}
+        self._connected: dict[tuple[str, int], Client] = {}
 
     def __reduce__(self) -> tuple[type[RemoteObjects], tuple[Location]]:
         return RemoteObjects, (self._location,)
@@ -63,14 +65,31 @@ class RemoteObjects:
         return self._uri
 
     def create(self, key: str, data: bytes) -> None:
-        path = self._path(key)
-        with self._explained("create", key):
+        """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
+        path, client = self._path(key), self._client(len(data), retries=0)
+        lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
+        for wait in _pauses():
             try:
-                obstore.put(self._client(len(data)), path, data, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                raise AlreadyThere(key) from None
-            except FileNotFoundError:
-                raise self._no_bucket("create", key) from None
+                with self._explained("create", key):
+                    self._create_once(client, path, key, data)
+                return
+            except AlreadyThere:
+                if lost and self.get(key) == data:
+                    return
+                raise
+            except StorageUnavailable:
+                if wait is None or time.monotonic() + wait > until:
+                    raise
+                lost = True
+                time.sleep(wait)
+
+    def _create_once(self, client: Client, path: str, key: str, data: bytes) -> None:
+        try:
+            obstore.put(client, path, data, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            raise AlreadyThere(key) from None
+        except FileNotFoundError:
+            raise self._no_bucket("create", key) from None
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -128,12 +147,12 @@ class RemoteObjects:
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
 
-    def _client(self, sending: int = 0) -> Client:
+    def _client(self, sending: int = 0, retries: int = RETRIES) -> Client:
         """A store answers a small request at once or not at all; a large body takes its time."""
         patience = ANSWERS_WITHIN if sending <= _SMALL else _SENDS_WITHIN
-        if patience not in self._connected:
-            self._connected[patience] = _connect(self._location, patience)
-        return self._connected[patience]
+        if (patience, retries) not in self._connected:
+            self._connected[patience, retries] = _connect(self._location, patience, retries)
+        return self._connected[patience, retries]
 
     def _no_bucket(self, asked: str, key: str) -> StorageRefused:
         return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
@@ -154,26 +173,33 @@ class RemoteObjects:
         return StorageUnavailable(message)
 
 
-def _connect(location: Location, patience: str) -> Client:
+def _connect(location: Location, patience: str, retries: int) -> Client:
     scheme, _, rest = location.uri.partition("://")
     bucket = rest.partition("/")[0]
     if scheme == "memory":
         return _memories.setdefault(bucket, MemoryStore())
     platform = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(_PLATFORM)))
-    return _client_of(f"{scheme}://{bucket}", tuple(store_options(location, os.environ).items()), patience, platform)
+    return _client_of(f"{scheme}://{bucket}", tuple(store_options(location, os.environ).items()), patience, retries, platform)
 
 
 @lru_cache(maxsize=128)
 def _client_of(
-    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: str, _platform: tuple[tuple[str, str], ...]
+    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: str, retries: int, _platform: tuple[tuple[str, str], ...]
 ) -> Client:
     """`_platform` is what the library takes from the environment by itself: with other variables it is another client."""
     client: ClientConfig = {"connect_timeout": CONNECTS_WITHIN, "read_timeout": patience, "timeout": _SENDS_WITHIN}
-    retry: RetryConfig = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
+    retry: RetryConfig = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, bucket = bucket_uri.partition("://")
     if scheme == "s3":
         return S3Store(bucket, client_options=client, retry_config=retry, config=cast("S3Config", dict(options)))
     return from_url(bucket_uri, config=cast("S3Config", dict(options)), client_options=client, retry_config=retry)
+
+
+def _pauses() -> Iterator[float | None]:
+    """Seconds before each further try, longer and longer and never the same for two; None when it was the last."""
+    for attempt in range(RETRIES):
+        yield 0.1 * 2**attempt * random.uniform(0.5, 1)  # spreads writers, keeps no secret
+    yield None
 
 
 @contextmanager

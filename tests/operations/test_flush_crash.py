@@ -254,3 +254,26 @@ def test_a_killed_operation_is_made_good_by_the_next(warehouse_uri: str, name: s
             lying = list(scope_path(lake, "ann").glob("*.parquet"))
             live = DeltaTable(str(scope_path(lake, "ann"))).file_uris()
             assert len(lying) == len(live) + 1  # the file that the last flush replaced
+
+
+def test_what_a_crash_left_is_told_and_goes_a_day_later(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        table = _several_files(lake)
+        assert _orphans(lake) == ""
+        table.write(notes({2: "hot"}), user="ann")
+        assert exit_status(_run_until, warehouse_uri, "compact", "after-data-file") == KILLED
+        assert _orphans(lake).startswith("1 files of ")
+        assert ", the oldest 0.0 hours old; 0 are older than 24 hours" in _orphans(lake)
+        lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False)
+        assert _orphans(lake).startswith("1 files of "), "its writer might still commit it"
+    with Lakehouse.open(warehouse_uri, clock=_in_days(2)) as later:
+        assert "the oldest 48.0 hours old; 1 are older than 24 hours" in _orphans(later)
+        later.vacuum(NOTES, retain_hours=0, force=True, dry_run=False)
+        assert _orphans(later) == ""
+        assert strong(table, "ann") == _ALL | {2: "hot"}
+
+
+def _orphans(lake: Lakehouse) -> str:
+    (finding,) = [found for found in lake.check() if found.check == "orphans"]
+    assert finding.passed
+    return finding.message
