@@ -30,5 +30,5 @@ def test_evict_books_each_scope_that_had_something(chat: str, instance: dg.Dagst
         assert lake.evict() == []
 
 
-def test_a_table_whose_rows_never_expire_is_refused(chat: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
+def test_a_table_whose_rows_never_expire_is_refused(run_job: RunJob) -> None:
     assert not run_job(evict_job, {"tables": [MESSAGES]}).success
