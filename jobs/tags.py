@@ -12,11 +12,15 @@ SCOPE = "lakewarden/scope"
 SEEN_UNTIL = "lakewarden/seen_until"
 """Of a run that the flush sensor asked for: the log's time up to which it had seen the rows of its scopes."""
 
-Importance = Literal["restore", "flush", "record", "compact", "optimize", "vacuum", "check"]
+Importance = Literal["restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check"]
 
 _PRIORITY: dict[Importance, int] = {
     "restore": 20,  # somebody waits for it
+    "erase": 20,
     "flush": 10,  # rows wait in the log
+    "export": 10,
+    "evict": 10,  # soon done, and every minute again
+    "queued": 5,
     "record": 5,
     "compact": 0,
     "optimize": -5,

@@ -17,10 +17,11 @@ from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
 from lakewarden.log.view import read_views
 from lakewarden.operations.alter import alter
+from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.check import Finding, check, storages_named
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_table
-from lakewarden.operations.erase import EraseAsked, verify_erased
+from lakewarden.operations.erase import ask_erasure, verify_erased
 from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
 from lakewarden.operations.health import StorageHealth, health
 from lakewarden.operations.jobs import Job, JobLog, Queueable
@@ -438,6 +439,31 @@ class Lakehouse:
             Conflict: something was left, or is still written to; remove what the message names, and erase again.
         """
         return self._operator.erase(EraseAsked(user, tuple(tables or ()), asked_by, deep))
+
+    def ask_erasure(
+        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+    ) -> str:
+        """Queues an erasure for `erase_asked`, here or elsewhere; the user's keyed hash, by which it is known until then.
+
+        Raises:
+            NotFound, InvalidArgument: as `erase`.
+        """
+        return ask_erasure(self.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
+
+    def asked_erasure(self, request: str) -> EraseAsked:
+        """What was asked for under this keyed hash.
+
+        Raises:
+            NotFound, InvalidArgument: nothing was; it is none.
+        """
+        return find_asked(self.warehouse.state, request)
+
+    def erase_asked(self, request: str) -> Certificate:
+        """Erases as it was asked for under this keyed hash. One that fails stays asked for.
+
+        Raises as `erase`, with the keyed hash in place of the id.
+        """
+        return self._operator.erase_asked(request)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""

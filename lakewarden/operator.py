@@ -9,10 +9,11 @@ from functools import partial
 from lakewarden.catalog.certificate import Certificate
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
-from lakewarden.errors import Conflict, NotFound
+from lakewarden.errors import Conflict, LakewardenError, NotFound
+from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
-from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.erase import erase, without_id
 from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export, own_place
 from lakewarden.operations.flush import FlushTask, flush_scopes
@@ -153,6 +154,18 @@ class Operator:
             raise
         keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
         return certificate
+
+    def erase_asked(self, request: str) -> Certificate:
+        """Erases what was asked for; raises as `erase`, with the keyed hash in place of the id, and it stays asked for."""
+        asked = find_asked(self.warehouse.state, request)
+        try:
+            return self.erase(asked)
+        except LakewardenError as error:
+            keep_asked(self.warehouse.state, request, asked)
+            error.message = without_id(error.message, asked.user, request)
+            error.args = (error.message,)
+            error.__cause__ = error.__context__ = None  # they may have the id too
+            raise
 
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Does what a queued job asks for, under its id."""

@@ -11,6 +11,7 @@ from assets.checks import build_table_checks
 from assets.tables import build_table_specs
 from jobs.check import build_check_job
 from jobs.compact import compact_job
+from jobs.evict import evict_job
 from jobs.flush import flush_job
 from jobs.optimize import optimize_job
 from jobs.record import record_job
@@ -35,6 +36,7 @@ def build_definitions() -> dg.Definitions:
         asset_checks=checks,
         jobs=[
             flush_job,
+            evict_job,
             compact_job,
             optimize_job,
             vacuum_job,

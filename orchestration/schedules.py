@@ -1,12 +1,13 @@
 """Maintenance by the clock. Times are UTC; every scope of the warehouse, and what is not worth doing is skipped."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from jobs.compact import compact_job
+from jobs.evict import evict_job
 from jobs.optimize import optimize_job
 from jobs.vacuum import vacuum_job
+from lakewarden.lakehouse import Lakehouse
+from orchestration.runs import under_way
 
 _RUNNING = dg.DefaultScheduleStatus.RUNNING
 
@@ -36,4 +37,17 @@ vacuum_weekly = dg.ScheduleDefinition(
     default_status=_RUNNING,
 )
 
-schedules = [compact_hourly, optimize_nightly, vacuum_weekly]
+
+@dg.schedule(job=evict_job, cron_schedule="* * * * *", name="evict_minutely", default_status=_RUNNING)
+def evict_minutely(context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.RunRequest | dg.SkipReason:
+    """Lets go of expired rows of STREAM tables. A minute with nothing to let go starts no run."""
+    if not any(table.type == "STREAM" for table in lake.tables()):
+        return dg.SkipReason("there is no STREAM table")
+    if under_way(context.instance, "evict"):
+        return dg.SkipReason("an eviction is under way")
+    if not lake.evict(dry_run=True):
+        return dg.SkipReason("no row of a STREAM table has expired")
+    return dg.RunRequest()
+
+
+schedules = [evict_minutely, compact_hourly, optimize_nightly, vacuum_weekly]

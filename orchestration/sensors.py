@@ -12,16 +12,10 @@ from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
 from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
+from orchestration.runs import UNDER_WAY
 
 _RUNNING = dg.DefaultSensorStatus.RUNNING
 
-_UNDER_WAY = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 _RUNS_SEEN = 500
@@ -57,7 +51,7 @@ def _single(batch: Batch) -> dict[str, str]:
 def _flush_runs(instance: dg.DagsterInstance, now: datetime) -> list[FlushRun]:
     """The runs of flush_job that are under way, whoever started them, and those that ended in vain not long ago."""
     of_flush = {OPERATION: "flush"}
-    active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=_UNDER_WAY), limit=_RUNS_SEEN)
+    active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
         dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
     )

@@ -50,9 +50,15 @@ def erase(
     user: str = typer.Option(help="The user's id."),
     table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
     deep: bool = typer.Option(False, help="Read every object under every storage for what may be left."),
+    queue: bool = typer.Option(False, help="Only ask for it, as for Dagster's erase_job, and print the keyed hash to run it by."),
 ) -> None:
     """Remove all that a user has, search for what is left, and print the certificate."""
     call = invocation(context)
+    if queue:
+        with call.lake("erase") as lake:
+            request = lake.ask_erasure(user, table, deep=deep, asked_by=getpass.getuser())
+        call.emit([{"request": request}], empty="")
+        return
     with call.lake("erase") as lake:
         certificate = cell(lake.erase(user, table, deep=deep, asked_by=getpass.getuser()))
     assert isinstance(certificate, dict), "a dataclass becomes an object"

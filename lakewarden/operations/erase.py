@@ -23,6 +23,7 @@ from lakewarden.errors import Conflict, InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import close_user, leave_out, open_user
 from lakewarden.log.view import PendingRows
+from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.scopes import named_tables
@@ -36,16 +37,6 @@ from lakewarden.verify.search import Search, Searched, Suspect, search
 from lakewarden.warehouse import Warehouse, live_tables
 
 _SCOPE_COST = 32 << 10
-
-
-@dataclass(frozen=True)
-class EraseAsked:
-    """Whom to erase from which tables (all USER tables where none is named); `asked_by` stands in the certificate."""
-
-    user: str
-    tables: tuple[str, ...]
-    asked_by: str
-    deep: bool
 
 
 @dataclass(frozen=True)
@@ -84,6 +75,7 @@ def erase(
     started = warehouse.clock()
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
     erasure = warehouse.erasures.begin(wanted, frozenset(table.id for table in live_tables(catalog)))
+    forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
         close_user(warehouse.state, table.log_id, mark)
@@ -122,7 +114,7 @@ def erase(
         objects_read=searched.read,
         checksum=searched.checksum,
         coincidences=searched.coincidences,
-        findings=tuple(_hidden(f"{found.what}: {found.uri}", user, mark) for found in searched.findings),
+        findings=tuple(without_id(f"{found.what}: {found.uri}", user, mark) for found in searched.findings),
         started_at=started.astimezone(UTC).isoformat(),
         finished_at=warehouse.clock().astimezone(UTC).isoformat(),
     )
@@ -145,6 +137,18 @@ def erase_scope(task: EraseTask) -> ScopeReport:
         return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=fenced.version, metrics=metrics)
 
     return guarded(task.target, "erase", run)
+
+
+def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
+    """Keeps the request until somebody runs it; the user's keyed hash, which is its name.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or a SHARED one; an impossible id.
+    """
+    mark = warehouse.erasures.mark(check_user(asked.user))
+    _tables(warehouse.catalog.read(), asked.tables)
+    keep_asked(warehouse.state, mark, asked)
+    return mark
 
 
 def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
@@ -250,7 +254,7 @@ def _erased(scope: _Scope, report: ScopeReport, tags: int) -> ErasedTable:
     )
 
 
-def _hidden(text: str, user: str, mark: str) -> str:
+def without_id(text: str, user: str, mark: str) -> str:
     """The text with the keyed hash in place of the id, as it is and as paths spell it."""
     for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True)}:
         text = re.sub(rf"(?<![0-9A-Za-z_]){re.escape(spelled)}(?![0-9A-Za-z_])", mark, text)

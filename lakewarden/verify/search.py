@@ -160,6 +160,8 @@ class _Look:
         relevant = owner in asked or room == ".tmp" or (room == "jobs" and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
+        if room == "erasures" and rest == f"asked/{self._wanted.mark}":
+            self._report(found, "an erasure of the user is asked for, with the id")
         if not (relevant or self._wanted.deep):
             return
         data = self._content(found)

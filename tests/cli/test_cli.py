@@ -366,6 +366,13 @@ def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) ->
     assert (code, "no finished export" in message) == ("NOT_FOUND", True), "the erasure removed the export"
 
 
+def test_an_erasure_is_queued_under_a_keyed_hash(call: Call, lake: Lakehouse) -> None:
+    (queued,) = call("erase", "--user", "ann", "--table", NOTES, "--queue", "--format", "json").rows
+    asked = lake.asked_erasure(queued["request"])
+    assert (asked.user, asked.tables, asked.deep) == ("ann", (NOTES,), False)
+    assert strong(lake.table(NOTES), "ann"), "nothing is erased yet"
+
+
 def test_what_an_erasure_finds_fails_it(call: Call, lake: Lakehouse) -> None:
     stray = scope_path(lake, "bob") / "ann" / "x"
     stray.parent.mkdir()

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 from jobs.compact import CompactConfig, compact_job
+from jobs.evict import EvictConfig, evict_job
 from jobs.flush import FlushConfig, flush_job
 from jobs.optimize import OptimizeConfig, optimize_job
 from jobs.record import RecordConfig, record_job
@@ -19,8 +20,18 @@ from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
-JOBS = [flush_job, compact_job, optimize_job, vacuum_job, restore_job, record_job]
-FORMS = [FlushConfig, CompactConfig, OptimizeConfig, VacuumConfig, RestoreConfig, RecordConfig, ToVersion, ToTimestamp]
+JOBS = [flush_job, evict_job, compact_job, optimize_job, vacuum_job, restore_job, record_job]
+FORMS = [
+    FlushConfig,
+    EvictConfig,
+    CompactConfig,
+    OptimizeConfig,
+    VacuumConfig,
+    RestoreConfig,
+    RecordConfig,
+    ToVersion,
+    ToTimestamp,
+]
 
 
 def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:

@@ -21,7 +21,8 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import close_user, open_user
 from lakewarden.log.segment import Chunk, pack_segment
 from lakewarden.log.writer import LogWriter
-from lakewarden.operations.erase import EraseAsked, erase
+from lakewarden.operations.asked import EraseAsked
+from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process
 from lakewarden.operations.flush import flush_scopes
 from lakewarden.operations.jobs import JobLog
@@ -484,3 +485,52 @@ def test_what_cannot_be_erased_is_refused(lake: Lakehouse) -> None:
         lake.erase("")
     assert lake.erasures() == []
     assert lake.erase("never was").result == "complete"
+
+
+def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> None:
+    make_notes(lake)
+    lake.table(NOTES).write(notes({1: "secret"}), user="ann-7f3a")
+    request = lake.ask_erasure("ann-7f3a", asked_by="a test")
+    assert lake.asked_erasure(request).user == "ann-7f3a"
+    assert "ann-7f3a" not in request
+    assert "an erasure of the user is asked for, with the id" in planted(lake, "ann-7f3a")
+    certificate = lake.erase_asked(request)
+    assert (certificate.user, certificate.asked_by, certificate.result) == (request, "a test", "complete")
+    assert raw_hits(lake, "secret") == []
+    assert not [path for path in raw_hits(lake, "ann-7f3a") if path.startswith("_lakewarden/")]
+    with pytest.raises(NotFound, match="no erasure is asked for"):
+        lake.erase_asked(request)
+
+
+def test_an_erasure_at_once_takes_the_queued_one_along(lake: Lakehouse) -> None:
+    make_notes(lake)
+    request = lake.ask_erasure("ann-7f3a")
+    lake.erase("ann-7f3a")
+    with pytest.raises(NotFound):
+        lake.asked_erasure(request)
+
+
+def test_a_queued_erasure_that_fails_stays_asked_for_and_its_error_has_no_id(lake: Lakehouse) -> None:
+    make_notes(lake)
+    lake.table(NOTES).write(notes({1: "secret"}), user="ann-7f3a")
+    lake.flush()
+    file = next(Path(scope_path(lake, "ann-7f3a")).glob("*.parquet"))
+    copy = Path(scope_path(lake, "bob")) / file.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, copy)
+    request = lake.ask_erasure("ann-7f3a")
+    with pytest.raises(Conflict, match="not all is gone") as caught:
+        lake.erase_asked(request)
+    assert "ann-7f3a" not in str(caught.value)
+    copy.unlink()
+    assert lake.erase_asked(request).result == "complete"
+
+
+def test_a_request_that_cannot_be_is_refused(lake: Lakehouse) -> None:
+    make_notes(lake)
+    with pytest.raises(NotFound):
+        lake.ask_erasure("ann", ["chat.nothing"])
+    with pytest.raises(InvalidArgument, match="keyed hash"):
+        lake.asked_erasure("ann")
+    with pytest.raises(InvalidArgument, match="keyed hash"):
+        lake.asked_erasure("../key")

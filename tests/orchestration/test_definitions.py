@@ -16,8 +16,13 @@ from tests.orchestration.conftest import Load
 
 pytestmark = DAGSTER
 
-JOBS = {"flush_job", "compact_job", "optimize_job", "vacuum_job", "restore_job", "record_job"}
-SCHEDULES = {"compact_hourly": "17 * * * *", "optimize_nightly": "30 2 * * *", "vacuum_weekly": "0 4 * * 0"}
+JOBS = {"flush_job", "evict_job", "compact_job", "optimize_job", "vacuum_job", "restore_job", "record_job"}
+SCHEDULES = {
+    "evict_minutely": "* * * * *",
+    "compact_hourly": "17 * * * *",
+    "optimize_nightly": "30 2 * * *",
+    "vacuum_weekly": "0 4 * * 0",
+}
 SENSORS = {"flush_sensor", "users_sensor", "catalog_sensor"}
 CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
 

@@ -1,0 +1,29 @@
+"""`evict_job`: rows of STREAM tables whose time is over, out of the write log."""
+
+import dagster as dg
+from pydantic import Field
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.selection import ScopeSelection
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class EvictConfig(ScopeSelection):
+    """Which scopes of STREAM tables to evict from. Left as it is: all of them, and what goes is gone."""
+
+    dry_run: bool = Field(False, description="Only say how many rows would go.")
+
+
+@dg.op(retry_policy=RETRIES, description="Evict what has expired, and book one event for each scope that had some.")
+def evict(context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, lake.evict(*config.tables, user=config.user, dry_run=config.dry_run))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Lets go of STREAM rows whose time is over, now."
+)
+def evict_job() -> None:
+    evict()

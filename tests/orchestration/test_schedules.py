@@ -1,0 +1,50 @@
+"""The schedules that look before they ask for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from jobs.evict import evict_job
+from jobs.tags import OPERATION
+from lakewarden.lakehouse import Lakehouse
+from orchestration.schedules import evict_minutely
+from resources.lakehouse import LakehouseResource
+from resources.spark import SparkResource
+from tests.fixtures.chat import add_stream
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
+
+pytestmark = DAGSTER
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with sqlite_instance(tmp_path / "dagster") as instance:
+        yield instance
+
+
+def tick(uri: str, instance: dg.DagsterInstance) -> tuple[int, str]:
+    """How many runs it asks for, and why none."""
+    spark = SparkResource()
+    resources = {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
+    with dg.build_schedule_context(instance=instance, resources=resources) as context:
+        data = evict_minutely.evaluate_tick(context)
+    return len(data.run_requests or []), data.skip_message or ""
+
+
+def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:
+    assert tick(chat, instance) == (0, "there is no STREAM table")
+    add_stream(chat, "ada")
+    assert tick(chat, instance) == (1, "")
+    instance.create_run_for_job(evict_job, tags={OPERATION: "evict"}, status=dg.DagsterRunStatus.STARTED)
+    assert tick(chat, instance) == (0, "an eviction is under way")
+
+
+def test_rows_that_were_evicted_ask_for_nothing(chat: str, instance: dg.DagsterInstance) -> None:
+    add_stream(chat, "ada")
+    with Lakehouse.open(chat) as lake:
+        lake.evict()
+    assert tick(chat, instance) == (0, "no row of a STREAM table has expired")
