@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -99,7 +98,7 @@ def test_the_last_twenty_exports_are_shown_and_one_is_active_at_a_time(warehouse
         assert {row["download_url"] for row in shown} == {None}
 
 
-def test_an_erased_user_is_in_no_job_and_no_claim(warehouse_uri: str, tmp_path: Path) -> None:
+def test_an_erased_user_is_in_no_job_and_no_claim(warehouse_uri: str) -> None:
     user = "unmistakable-ada"
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql(_NOTES)
@@ -148,14 +147,15 @@ def test_a_refused_secret_is_not_repeated(text: str, warehouse_uri: str) -> None
         assert all(_SECRET.encode() not in lake.warehouse.state.get(one.key) for one in lake.warehouse.state.list("audit"))
 
 
-@pytest.mark.minio
 def test_a_storage_in_a_bucket_by_reference(minio: MinioServer, warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENANT_A_ACCESS_KEY_ID", minio.user)
-    monkeypatch.setenv("TENANT_A_SECRET_ACCESS_KEY", minio.password)
-    bucket = minio.make_bucket()
+    for name, value in minio.credentials("TENANT_A").items():
+        monkeypatch.setenv(name, value)
+    place = minio.prefix_for("a storage by reference")
     config = json.dumps({"endpoint": minio.endpoint, "path_style": True})
     with Lakehouse.open(warehouse_uri) as lake:
-        lake.sql(f"CREATE STORAGE far TYPE s3 BUCKET '{bucket}' REGION 'us-east-1' CREDENTIALS 'env:TENANT_A' CONFIG '{config}'")
+        lake.sql(
+            f"CREATE STORAGE far TYPE s3 BASE_DIRECTORY '{place}' REGION 'us-east-1' CREDENTIALS 'env:TENANT_A' CONFIG '{config}'"
+        )
         lake.sql("CREATE NAMESPACE app; CREATE TABLE app.t (id INT PRIMARY KEY) WITH (STORAGE_ID = 'far')")
         lake.sql("INSERT INTO app.t VALUES (1); STORAGE FLUSH TABLE app.t")
         assert _rows(lake.sql("SELECT id FROM app.t", freshness="eventual")) == [{"id": 1}]
