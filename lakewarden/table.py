@@ -190,7 +190,7 @@ class TableClient:
             freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush. A STREAM
                 table has none, and is always read strongly: the rows whose time is not over.
         """
-        return self.scan(Wanted(tuple(self.table.schema.names)), user=user, freshness=freshness)
+        return self.scan(EVERYTHING, user=user, freshness=freshness).drop_columns([SEQ])
 
     def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """A part of the scope's rows, in no particular order; without columns named, all of them and `_seq`."""
