@@ -9,10 +9,6 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as Grid
-
 from lakewarden.scope import Scope, TableName
 
 Cell = str | int | float | bool | None | list["Cell"] | dict[str, "Cell"]
@@ -46,16 +42,15 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     if not rows:
         sys.stdout.write(f"{empty}\n")
         return
+    from rich.console import Console  # a tenth of a second that JSON and other commands need not spend
+    from rich.table import Table as Grid
+
     names = list(columns or rows[0])
     grid = Grid(*names, box=None, header_style="bold", pad_edge=False)
     for row in rows:
         grid.add_row(*(_text(row.get(name)) for name in names))
-    _console().print(grid)
-
-
-def _console() -> Console:
-    """Piped output is not folded: programs and `grep` read whole lines."""
-    return Console(width=None if sys.stdout.isatty() else 1_000, highlight=False, markup=False)
+    width = None if sys.stdout.isatty() else 1_000  # piped output is not folded: programs and `grep` read whole lines
+    Console(width=width, highlight=False, markup=False).print(grid)
 
 
 def _text(value: Cell) -> str:
@@ -73,10 +68,13 @@ def _text(value: Cell) -> str:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yields `advance(done, total)`; a bar on a terminal's standard error, nothing when piped."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield lambda done, total: None
         return
+    from rich.console import Console  # as above
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)

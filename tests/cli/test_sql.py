@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,3 +82,21 @@ def test_a_terminal_gets_tables(warehouse_uri: str, capsys: pytest.CaptureFixtur
         ["namespace", "app", "created"],
         ["no", "rows"],
     ]
+
+
+def test_a_query_without_tables_loads_nothing_heavy_that_it_does_not_need(warehouse_uri: str) -> None:
+    arguments = ["--warehouse", warehouse_uri, "--format", "json", "sql", "SELECT 1"]
+    program = (
+        "import json, sys\n"
+        "from lakewarden.cli.main import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    answer, modules = done.stdout.splitlines()
+    assert json.loads(answer)["rows"] == [{"1": 1}]
+    heavy = {"pyspark", "py4j", "pandas", "polars", "boto3", "rich", "argon2", "dagster", "lakewarden.spark.session"}
+    assert not heavy & set(json.loads(modules))
