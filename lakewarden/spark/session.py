@@ -40,11 +40,14 @@ _SESSION = {
     "spark.speculation": "false",
 }
 
+_ARCHIVE = "environment"
+"""The directory that a packed environment of executors becomes."""
+
 
 def spark_conf(settings: SparkSettings) -> dict[str, str]:
     """All that the session is started with, the user's own settings last."""
     memory = {"spark.driver.memory": settings.driver_memory}
-    archive = {"spark.archives": f"{settings.executor_archive}#environment"} if settings.executor_archive else {}
+    archive = {"spark.archives": f"{settings.executor_archive}#{_ARCHIVE}"} if settings.executor_archive else {}
     return {**_SESSION, **_SMALL_DATA, **memory, **archive, **settings.conf}
 
 
@@ -56,7 +59,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
         StorageUnavailable: the master can't be reached, or the JARs can't be had.
     """
     require_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", _executors_python(settings))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lakewarden").master(settings.master)
     for key, value in spark_conf(settings).items():
@@ -70,6 +73,11 @@ def start_session(settings: SparkSettings) -> SparkSession:
     if not settings.master.startswith("local"):
         session.sparkContext.addPyFile(str(_package_archive()))
     return session
+
+
+def _executors_python(settings: SparkSettings) -> str:
+    """That of the packed environment where there is one, which Spark unpacks into a task's directory; else the same path."""
+    return f"./{_ARCHIVE}/bin/python" if settings.executor_archive else sys.executable
 
 
 @contextmanager

@@ -74,14 +74,24 @@ class RemoteObjects:
                     self._create_once(client, path, key, data)
                 return
             except AlreadyThere:
-                if lost and self.get(key) == data:
-                    return
-                raise
+                if not lost:
+                    raise
+                self._check_made(key, data)
+                return
             except StorageUnavailable:
                 if wait is None or time.monotonic() + wait > until:
                     raise
                 lost = True
                 time.sleep(wait)
+
+    def _check_made(self, key: str, data: bytes) -> None:
+        """After a lost answer. What lies there now may have come after ours was made and removed again: nobody can tell."""
+        try:
+            made = self.get(key) == data
+        except Missing:
+            made = False
+        if not made:
+            raise StorageUnavailable(f"cannot create {key} in {self._uri}: the answer was lost, and ours is not there (any more)")
 
     def _create_once(self, client: Client, path: str, key: str, data: bytes) -> None:
         try:

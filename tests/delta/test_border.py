@@ -34,6 +34,9 @@ class PanicException(BaseException):  # pyo3's own name, by which it is told
     (OSError(errno.EROFS, "Read-only file system"), StorageRefused),
     (OSError("Generic S3 error: server returned 403 Forbidden"), StorageRefused),
     (OSError("error sending request: Connection refused (os error 111)"), StorageUnavailable),
+    (DeltaError("Kernel error: Generic S3 error: Error performing GET x, after 4 retries"), StorageUnavailable),
+    (CommitFailedError("Generic S3 error: Error getting list response body: HTTP error: broken"), StorageUnavailable),
+    (DeltaError("Kernel error: Generic S3 error: 403 Forbidden: AccessDenied"), StorageRefused),
     (PanicException("odd path"), Corrupt),
     (pa.ArrowInvalid("not a parquet file"), Corrupt),
 ])  # fmt: skip

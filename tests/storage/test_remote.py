@@ -8,7 +8,10 @@ from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.location import canonical
+from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store
+from tests.fixtures.minio import MinioServer
+from tests.fixtures.proxy import Fault, Weather, proxy_of
 
 
 def test_a_memory_store_is_one_for_the_process() -> None:
@@ -42,3 +45,27 @@ def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, "x")
     with pytest.raises(StorageUnavailable, match=r"cannot read a in s3://lake"):
         open_store(Location("s3://lake")).get("a")
+
+
+@pytest.mark.parametrize("fault", ["error", "reset", "lost", "lost-error"])
+def test_an_object_is_made_once_whatever_became_of_the_answer(
+    minio: MinioServer, s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    with proxy_of(minio.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        store = open_store(Location(s3_warehouse_uri))
+        with proxy.under(Weather((fault,), 0.5, seed=3, only="^PUT ")):
+            for number in range(8):
+                store.create(f"k{number}", f"by us {number}".encode())
+                with pytest.raises((AlreadyThere, StorageUnavailable)):  # the latter says that it cannot be told
+                    store.create(f"k{number}", b"by another")
+        assert [store.get(found.key) for found in store.list("")] == [f"by us {number}".encode() for number in range(8)]
+
+
+def test_a_store_that_fails_for_good_is_told_within_seconds(
+    minio: MinioServer, s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with proxy_of(minio.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        with proxy.under(Weather(("error",), 1, seed=0)), pytest.raises(StorageUnavailable, match="cannot create a in"):
+            open_store(Location(s3_warehouse_uri)).create("a", b"x")

@@ -1,0 +1,99 @@
+"""The fan-out on a real standalone cluster of two workers against MinIO, with nothing prepared on the executors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from tests.fixtures.cluster import Cluster, serve_cluster
+from tests.fixtures.lakes import NOTES, cold_seqs, eventual, log_files, make_notes, strong
+from tests.fixtures.minio import MinioServer
+from tests.fixtures.proxy import Proxy, Weather, proxy_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+_CLI = [sys.executable, "-c", "from lakewarden.cli import main; main()"]
+_USERS = [f"u{number:02d}" for number in range(80)]
+
+
+@pytest.fixture(scope="module")
+def proxy(minio: MinioServer) -> Iterator[Proxy]:
+    with proxy_of(minio.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def cluster(minio: MinioServer, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    environment = minio.environment | {"AWS_ENDPOINT_URL": proxy.endpoint}
+    with serve_cluster(tmp_path_factory.mktemp("cluster"), environment) as cluster:
+        yield cluster
+
+
+def _write(lake: Lakehouse) -> None:
+    rows = [{"owner": user, "id": key, "text": f"{user} {key}"} for user in _USERS for key in range(3)]
+    make_notes(lake).write(rows, user_column="owner")
+
+
+def _flush(cluster: Cluster, uri: str, directory: Path) -> subprocess.Popen[str]:
+    command = [*_CLI, "flush", NOTES, "--warehouse", uri]
+    environment = os.environ | cluster.environment
+    return subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _check(lake: Lakehouse) -> None:
+    table = lake.table(NOTES)
+    for user in _USERS:
+        expected = {key: f"{user} {key}" for key in range(3)}
+        assert eventual(table, user) == strong(table, user) == expected
+        assert set(cold_seqs(lake, user)) == set(expected)
+        assert [entry.operation for entry in table.history(user=user)] == ["WRITE"], "one commit"
+    assert (lake.pending(), log_files(lake)) == ([], [])
+
+
+def test_executors_have_no_lakewarden_of_their_own(cluster: Cluster, tmp_path: Path) -> None:
+    looked = subprocess.run(
+        [cluster.python, "-c", "import pyarrow, lakewarden.errors"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "No module named 'lakewarden" in looked.stderr
+
+
+def test_a_flush_of_many_scopes_on_two_workers(cluster: Cluster, s3_warehouse_uri: str, tmp_path: Path) -> None:
+    with Lakehouse.open(s3_warehouse_uri) as lake:
+        _write(lake)
+        flush = _flush(cluster, s3_warehouse_uri, tmp_path)
+        output, errors = flush.communicate(timeout=300)
+        assert flush.returncode == 0, (output, errors)
+        _check(lake)
+
+
+def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy, s3_warehouse_uri: str, tmp_path: Path) -> None:
+    with Lakehouse.open(s3_warehouse_uri) as lake:
+        _write(lake)
+        proxy.taken()
+        with proxy.under(Weather(("slow",), 1, seed=0, slow_seconds=0.2, only=r"PUT .*/_delta_log/")):
+            flush = _flush(cluster, s3_warehouse_uri, tmp_path)
+            _await_commits(proxy, flush, 10)
+            cluster.kill_executor()
+            assert _commits(proxy) < len(_USERS), "it came in the middle"
+            output, errors = flush.communicate(timeout=300)
+        assert flush.returncode == 0, (output, errors)
+        _check(lake)
+
+
+def _await_commits(proxy: Proxy, flush: subprocess.Popen[str], wanted: int) -> None:
+    deadline = time.monotonic() + 120
+    while _commits(proxy) < wanted:
+        assert flush.poll() is None, flush.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _commits(proxy: Proxy) -> int:
+    return sum(request.kind == "CREATE" and "/_delta_log/" in request.key for request in proxy.requests)

@@ -1,0 +1,68 @@
+"""compose.yaml starts what the tests start: the same server, the same variables, the same settings of Dagster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lakewarden.settings import Settings
+from tests.fixtures.minio import MinioServer
+from tests.fixtures.postgres import PostgresServer
+from tests.test_docs import block_after
+
+_ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((_ROOT / "compose.yaml").read_text())
+    return loaded
+
+
+def test_every_process_finds_the_store(compose: dict[str, Any]) -> None:
+    named = set(MinioServer("", "").environment)
+    for service in ("worker", "webserver", "daemon"):
+        assert named <= set(compose["services"][service]["environment"]), service
+    minio = compose["services"]["minio"]
+    store = compose["x-store"]
+    assert store["AWS_ACCESS_KEY_ID"] == minio["environment"]["MINIO_ROOT_USER"]
+    assert store["AWS_SECRET_ACCESS_KEY"] == minio["environment"]["MINIO_ROOT_PASSWORD"]
+    assert f"--address :{store['AWS_ENDPOINT_URL'].rpartition(':')[2]} " in minio["command"]
+    bucket = compose["services"]["daemon"]["environment"]["LAKEWARDEN_WAREHOUSE"].split("/")[2]
+    assert f"/drive/{bucket} " in minio["command"]
+
+
+def test_minio_is_the_one_of_the_tests(compose: dict[str, Any]) -> None:
+    version = re.search(r"^MINIO_VERSION := (\S+)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"minio@{version[1]}\n" in compose["services"]["minio"]["build"]["dockerfile_inline"]
+
+
+def test_dagster_is_set_as_documented(compose: dict[str, Any]) -> None:
+    documented = block_after("docs/operations.md", "### Postgres", "yaml")
+    assert yaml.safe_load(compose["configs"]["dagster"]["content"]) == yaml.safe_load(documented)
+    environment = compose["services"]["webserver"]["environment"]
+    assert set(PostgresServer("", 0, "", "", "").environment) <= set(environment)
+    postgres = compose["services"]["postgres"]["environment"]
+    assert environment["DAGSTER_PG_PASSWORD"] == postgres["POSTGRES_PASSWORD"]
+    assert (environment["DAGSTER_PG_USER"], environment["DAGSTER_PG_DB"]) == (postgres["POSTGRES_USER"], postgres["POSTGRES_DB"])
+
+
+def test_spark_is_where_lakewarden_looks_for_it(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in ("webserver", "daemon"):
+        monkeypatch.setenv("LAKEWARDEN_SPARK__MASTER", compose["services"][service]["environment"]["LAKEWARDEN_SPARK__MASTER"])
+        assert Settings().spark.master in compose["services"]["worker"]["command"]
+    words = compose["services"]["master"]["command"]
+    assert f"spark://{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}" == Settings().spark.master
+
+
+def test_what_a_service_waits_for_is_there(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert set(service.get("depends_on", ())) <= set(compose["services"]), name
+        for volume in service.get("volumes", ()):
+            assert volume.partition(":")[0] in compose["volumes"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "for this machine alone"
