@@ -38,17 +38,24 @@ class RecordConfig(ScopeSelection):
 @dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
 def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        for table in _tables(lake, config.tables):
-            if is_crowded(lake.warehouse, table):
-                context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
-                continue
-            scopes = list(_scopes(context.instance, lake, table, config))
-            register_users(context.instance, scopes)
-            with ThreadPoolExecutor(_THREADS) as pool:
-                found = pool.map(partial(as_it_stands, lake, lake.warehouse.catalog.read(), backlog_of(lake)), scopes)
-                booked = [one for one in found if one]
-            book_events(context, booked)
-            context.log.info("%s: booked %d scopes", table.name, len(booked))
+        book_unknown(context, lake, _tables(lake, config.tables), config.user, again=config.again)
+
+
+def book_unknown(
+    context: dg.OpExecutionContext, lake: Lakehouse, tables: Iterable[Table], user: str | None = None, *, again: bool = False
+) -> None:
+    """Books those scopes of the tables, or the user's, that Dagster has no event of; with `again` the others too."""
+    for table in tables:
+        if is_crowded(lake.warehouse, table):
+            context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
+            continue
+        scopes = list(_scopes(context.instance, lake, table, user, again=again))
+        register_users(context.instance, scopes)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = pool.map(partial(as_it_stands, lake, lake.warehouse.catalog.read(), backlog_of(lake)), scopes)
+            booked = [one for one in found if one]
+        book_events(context, booked)
+        context.log.info("%s: booked %d scopes", table.name, len(booked))
 
 
 @dg.job(executor_def=dg.in_process_executor, tags=job_tags("record"), description="Books what was done outside of Dagster.")
@@ -61,12 +68,12 @@ def _tables(lake: Lakehouse, names: Iterable[str]) -> list[Table]:
     return asked or lake.tables()
 
 
-def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config: RecordConfig) -> Iterable[Scope]:
+def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, user: str | None, *, again: bool) -> Iterable[Scope]:
     if table.type == "SHARED":
-        known = not config.again and instance.get_latest_materialization_event(asset_key(table.name)) is not None
+        known = not again and instance.get_latest_materialization_event(asset_key(table.name)) is not None
         return [] if known else [Scope(table.name)]
-    users = {config.user} if config.user is not None else set(lake.warehouse.registry.users(table.id))
-    known_users = set() if config.again else instance.get_materialized_partitions(asset_key(table.name))
+    users = {user} if user is not None else set(lake.warehouse.registry.users(table.id))
+    known_users = set() if again else instance.get_materialized_partitions(asset_key(table.name))
     return [Scope(table.name, user) for user in sorted(users - known_users)]
 
 

@@ -33,6 +33,24 @@ def relaxed(storage: EventLogStorage, run_id: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def overwriting(storage: EventLogStorage) -> Iterator[None]:
+    """While the block runs, what is deleted is overwritten by zeros: SQLite would only mark its pages as free."""
+    if not isinstance(storage, SqliteEventLogStorage):
+        yield
+        return
+    event.listen(Engine, "connect", _overwrite)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", _overwrite)
+
+
+def _overwrite(connection: object, record: object) -> None:  # noqa: ARG001  # SQLAlchemy's signature
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA secure_delete=ON")
+
+
 def _do_not_wait(connection: object, record: object) -> None:  # noqa: ARG001  # SQLAlchemy's signature
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous=NORMAL")  # in WAL mode: consistent after a power cut, if not complete

@@ -539,6 +539,10 @@ class Lakehouse:
         """The last jobs, newest first."""
         return self._operator.jobs.newest(limit)
 
+    def waiting_jobs(self) -> list[Job]:
+        """What `run_jobs` would run now, oldest first."""
+        return Runner(self._operator).waiting()
+
     def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
         """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others.
 

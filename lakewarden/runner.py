@@ -36,10 +36,13 @@ class Runner:
     operator: Operator
     pause: Callable[[float], None] = time.sleep
 
+    def waiting(self) -> list[Job]:
+        """Jobs that nobody runs, or whose runner seems dead; oldest first."""
+        return self.operator.jobs.runnable(timedelta(seconds=self._settings.lease_seconds))
+
     def run_waiting(self, only: Collection[str] | None = None) -> list[Job]:
         """Runs what waits (`only`: these ids), oldest first; one that fails does not keep back the others."""
-        waiting = self.operator.jobs.runnable(timedelta(seconds=self._settings.lease_seconds))
-        ran = (self._taken(job) for job in waiting if only is None or job.job_id in only)
+        ran = (self._taken(job) for job in self.waiting() if only is None or job.job_id in only)
         return [self._run(job) for job in ran if job is not None]
 
     def run(self, job: Job) -> Job:

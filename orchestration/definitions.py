@@ -11,16 +11,19 @@ from assets.checks import build_table_checks
 from assets.tables import build_table_specs
 from jobs.check import build_check_job
 from jobs.compact import compact_job
+from jobs.erase import erase_job
 from jobs.evict import evict_job
+from jobs.export import export_job
 from jobs.flush import flush_job
 from jobs.optimize import optimize_job
+from jobs.queued import run_queued_job
 from jobs.record import record_job
 from jobs.restore import restore_job
 from jobs.vacuum import vacuum_job
 from lakewarden.catalog.model import Catalog
 from orchestration.reloading import build_catalog_sensor
 from orchestration.schedules import schedules
-from orchestration.sensors import flush_sensor, users_sensor
+from orchestration.sensors import flush_sensor, queued_sensor, users_sensor
 from resources.lakehouse import LakehouseResource, configured_warehouse, warehouse_at_load
 from resources.spark import SparkResource
 
@@ -42,10 +45,13 @@ def build_definitions() -> dg.Definitions:
             vacuum_job,
             restore_job,
             record_job,
+            export_job,
+            erase_job,
+            run_queued_job,
             *([build_check_job()] if checks else []),
         ],
         schedules=schedules,
-        sensors=[flush_sensor, users_sensor, build_catalog_sensor(catalog.version)],
+        sensors=[flush_sensor, queued_sensor, users_sensor, build_catalog_sensor(catalog.version)],
         resources={"spark": _spark, "lake": LakehouseResource(warehouse=configured_warehouse(), spark=_spark)},
     )
 

@@ -7,12 +7,13 @@ import dagster as dg
 
 from assets.tables import is_crowded, partitions_name
 from jobs.flush import flush_job
+from jobs.queued import run_queued_job
 from jobs.record import record_job
 from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
 from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
-from orchestration.runs import UNDER_WAY
+from orchestration.runs import UNDER_WAY, under_way
 
 _RUNNING = dg.DefaultSensorStatus.RUNNING
 
@@ -72,6 +73,17 @@ def _op_config(run: dg.DagsterRun) -> Mapping[str, object]:
     for name in ("ops", "flush", "config"):
         config = config.get(name) if isinstance(config, Mapping) else None
     return config if isinstance(config, Mapping) else {}
+
+
+@dg.sensor(job=run_queued_job, minimum_interval_seconds=15, default_status=_RUNNING)
+def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Runs what was enqueued in the warehouse, by SQL or by others, and what a runner that died has left."""
+    waiting = lake.waiting_jobs()
+    if not waiting:
+        return dg.SkipReason("no job is queued")
+    if under_way(context.instance, "queued"):
+        return dg.SkipReason(f"{len(waiting)} jobs are queued, and a run is under way")
+    return dg.SensorResult(run_requests=[dg.RunRequest()])
 
 
 @dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)

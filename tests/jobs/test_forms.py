@@ -8,9 +8,12 @@ import dagster as dg
 import pytest
 
 from jobs.compact import CompactConfig, compact_job
+from jobs.erase import EraseConfig, erase_job
 from jobs.evict import EvictConfig, evict_job
+from jobs.export import export_job
 from jobs.flush import FlushConfig, flush_job
 from jobs.optimize import OptimizeConfig, optimize_job
+from jobs.queued import run_queued_job
 from jobs.record import RecordConfig, record_job
 from jobs.restore import RestoreConfig, ToTimestamp, ToVersion, restore_job
 from jobs.vacuum import VacuumConfig, vacuum_job
@@ -20,7 +23,18 @@ from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
-JOBS = [flush_job, evict_job, compact_job, optimize_job, vacuum_job, restore_job, record_job]
+JOBS = [
+    flush_job,
+    evict_job,
+    erase_job,
+    export_job,
+    run_queued_job,
+    compact_job,
+    optimize_job,
+    vacuum_job,
+    restore_job,
+    record_job,
+]
 FORMS = [
     FlushConfig,
     EvictConfig,
@@ -42,7 +56,9 @@ def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
     dg.validate_run_config(bound.resolve_job_def(job.name), {"ops": {op: {"config": dict(config)}}})
 
 
-@pytest.mark.parametrize("job", [job for job in JOBS if job is not restore_job], ids=lambda job: job.name)
+@pytest.mark.parametrize(
+    "job", [job for job in JOBS if job not in (restore_job, erase_job, export_job)], ids=lambda job: job.name
+)
 def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
     check(job, {})
 
@@ -60,6 +76,9 @@ def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
             {"table": "chat.messages", "target": {"timestamp": {"timestamp": "2026-11-21T08:30:00Z"}}, "dry_run": False},
         ),
         (record_job, {"again": True}),
+        (erase_job, {"request": "0" * 32, "dry_run": False}),
+        (export_job, {"user": "ada", "to": "/tmp/out"}),
+        (run_queued_job, {"jobs": ["FL-1"]}),
     ],
 )
 def test_a_filled_form_is_accepted(job: dg.JobDefinition, config: dict[str, object]) -> None:
@@ -72,6 +91,8 @@ def test_a_filled_form_is_accepted(job: dg.JobDefinition, config: dict[str, obje
         (flush_job, {"tables": "chat.messages"}),
         (flush_job, {"scope": {}}),
         (vacuum_job, {"dry_run": "no"}),
+        (erase_job, {"user": "ada"}),
+        (erase_job, {}),
         (restore_job, {"table": "chat.messages"}),
         (restore_job, {"table": "chat.messages", "target": {"version": 3}}),
         (restore_job, {"table": "chat.messages", "target": {"version": {"version": 1}, "timestamp": {"timestamp": "x"}}}),
@@ -83,6 +104,7 @@ def test_a_wrong_form_is_refused_before_the_run(job: dg.JobDefinition, config: d
 
 
 def test_what_destroys_is_a_dry_run_by_default() -> None:
+    assert EraseConfig.model_fields["dry_run"].default is True
     assert VacuumConfig.model_fields["dry_run"].default is True
     assert RestoreConfig.model_fields["dry_run"].default is True
 

@@ -10,20 +10,34 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from lakewarden.catalog.model import Column
+from lakewarden.lakehouse import Lakehouse
 from orchestration.flushing import SCOPES_PER_RUN
+from tests.fixtures.chat import add_stream
 from tests.fixtures.dagster import DAGSTER
 from tests.orchestration.conftest import Load
 
 pytestmark = DAGSTER
 
-JOBS = {"flush_job", "evict_job", "compact_job", "optimize_job", "vacuum_job", "restore_job", "record_job"}
+JOBS = {
+    "flush_job",
+    "evict_job",
+    "compact_job",
+    "optimize_job",
+    "vacuum_job",
+    "restore_job",
+    "record_job",
+    "erase_job",
+    "export_job",
+    "run_queued_job",
+}
 SCHEDULES = {
     "evict_minutely": "* * * * *",
     "compact_hourly": "17 * * * *",
     "optimize_nightly": "30 2 * * *",
     "vacuum_weekly": "0 4 * * 0",
 }
-SENSORS = {"flush_sensor", "users_sensor", "catalog_sensor"}
+SENSORS = {"flush_sensor", "queued_sensor", "users_sensor", "catalog_sensor"}
 CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
 
 
@@ -52,6 +66,23 @@ def test_no_warehouse_is_no_fault(load: Load, tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(defs)
     assert defs.get_repository_def().asset_graph.get_all_asset_keys() == set()
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_every_type_of_table_becomes_an_asset(load: Load, chat: str, tmp_path: Path) -> None:
+    add_stream(chat, "ada")
+    with Lakehouse.open(chat) as lake:
+        lake.create_storage("own", type="filesystem", base=str(tmp_path / "own"))
+        columns = [Column("id", "BIGINT"), Column("photo", "FILE")]
+        options = {"STORAGE_ID": "own", "USE_USER_STORAGE": "true"}
+        lake.create_table("chat.photos", type="USER", columns=columns, primary_key=["id"], options=options)
+        lake.create_table("chat.posters", type="SHARED", columns=columns, primary_key=["id"])
+    defs = load(chat)
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.get_repository_def().asset_graph
+    partitioned = {key.path[-1]: graph.get(key).partitions_def is not None for key in graph.get_all_asset_keys()}
+    assert partitioned == {"messages": True, "rooms": False, "typing": True, "photos": True, "posters": False}
+    checked = {key.asset_key.path[-1] for key in graph.asset_check_keys}
+    assert checked == {"messages", "rooms", "photos", "posters"}, "a STREAM table has no Delta table to check"
 
 
 def test_the_scheduled_vacuum_deletes(load: Load, chat: str) -> None:

@@ -10,11 +10,12 @@ import pytest
 from dagster._core.storage.event_log import EventLogStorage
 
 from jobs.flush import flush_job
+from jobs.queued import run_queued_job
 from jobs.tags import OPERATION, SCOPE
 from lakewarden.lakehouse import Lakehouse
 from orchestration.reloading import VARIABLE as URL
 from orchestration.reloading import build_catalog_sensor
-from orchestration.sensors import flush_sensor, users_sensor
+from orchestration.sensors import flush_sensor, queued_sensor, users_sensor
 from resources.lakehouse import LakehouseResource
 from resources.spark import SparkResource
 from tests.fixtures.chat import MESSAGES, USERS, write
@@ -134,3 +135,13 @@ def test_a_moved_catalog_is_told_where_nobody_can_reload(
     why = tick(build_catalog_sensor(version - 1), chat, instance)[1]
     assert f"from version {version - 1} to {version}" in why
     assert URL in why
+
+
+def test_queued_jobs_are_run_one_run_at_a_time(chat: str, instance: dg.DagsterInstance) -> None:
+    assert tick(queued_sensor, chat, instance)[:2] == ([], "no job is queued")
+    with Lakehouse.open(chat) as lake:
+        lake.enqueue("flush", MESSAGES)
+    (request,), _, _ = tick(queued_sensor, chat, instance)
+    assert request.run_config == {}
+    instance.create_run_for_job(run_queued_job, tags={OPERATION: "queued"}, status=dg.DagsterRunStatus.STARTED)
+    assert tick(queued_sensor, chat, instance)[:2] == ([], "1 jobs are queued, and a run is under way")

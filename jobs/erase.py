@@ -1,0 +1,97 @@
+"""`erase_job`: a user who was queued for erasure erased, certified, and forgotten by Dagster.
+
+Dagster keeps the form of every run for ever. So no form takes the user's id: `lakewarden erase --queue` leaves it in the
+warehouse, and this job is given the keyed hash. Nothing here may log, book or raise what has the id in it.
+"""
+
+from dataclasses import asdict
+
+import dagster as dg
+from pydantic import Field
+
+from assets.metadata import table_value
+from assets.tables import asset_key
+from jobs.failures import RETRIES, declined
+from jobs.forgetting import Forgotten, forget_user
+from jobs.record import book_unknown
+from jobs.tags import job_tags
+from lakewarden.catalog.certificate import Certificate
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
+
+
+class EraseConfig(dg.Config):
+    """Which queued erasure to run. Queue it by `lakewarden erase --user U --queue`, with `--table` and `--deep` as needed.
+
+    Left at its default, it only says how much of the user is there.
+    """
+
+    request: str = Field(
+        description="The keyed hash that the queueing printed. Never a user's id: Dagster keeps what stands here."
+    )
+    dry_run: bool = Field(True, description="Only search for the user and count. Set it to false to erase.")
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, make Dagster forget them, and book the certificate.")
+def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        asked = lake.asked_erasure(config.request)
+        if config.dry_run:
+            searched = lake.verify_erased(asked.user, asked.tables, deep=asked.deep)
+            context.add_output_metadata(
+                {
+                    "user": config.request,
+                    "findings": len(searched.findings),
+                    "objects_searched": searched.objects,
+                    "bytes_searched": searched.bytes,
+                    "coincidences": searched.coincidences,
+                }
+            )
+            return
+        certificate = lake.erase_asked(config.request)
+        tables = [TableName.parse(table.table) for table in certificate.tables]
+        forgotten = forget_user(context.instance, asked.user, tables, context.run_id, certificate.user)
+        _book(context, certificate, forgotten)
+        book_unknown(context, lake, lake.tables())
+    if forgotten.left:
+        raise dg.Failure(
+            description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"
+            " are not over: when they are, queue the erasure again and run it, for Dagster to forget them too",
+            metadata={"runs": ", ".join(forgotten.left), "certificate": certificate.id},
+            allow_retries=False,
+        )
+
+
+def _book(context: dg.OpExecutionContext, certificate: Certificate, forgotten: Forgotten) -> None:
+    """The certificate stands with the run, and with the event of each table; a partition would be the user's again."""
+    whole = _metadata(certificate, forgotten)
+    for table in certificate.tables:
+        metadata = {**whole, **{f"metrics/{name}": getattr(table, name) for name in ("hot_rows", "files", "bytes", "tags")}}
+        key = asset_key(TableName.parse(table.table))
+        context.log_event(dg.AssetMaterialization(key, description=f"erase: {certificate.result}", metadata=metadata))
+    context.add_output_metadata(whole)
+
+
+def _metadata(certificate: Certificate, forgotten: Forgotten) -> dict[str, dg.MetadataValue]:
+    said = {name: value for name, value in asdict(certificate).items() if not isinstance(value, tuple)}
+    return {
+        "operation": dg.MetadataValue.text("erase"),
+        **{
+            f"certificate/{name}": dg.MetadataValue.int(value)
+            if isinstance(value, int) and not isinstance(value, bool)
+            else dg.MetadataValue.text(str(value))
+            for name, value in said.items()
+        },
+        "certificate/tables": table_value(asdict(table) for table in certificate.tables),
+        "dagster/runs_deleted": dg.MetadataValue.int(forgotten.deleted),
+        "dagster/runs_left": dg.MetadataValue.int(len(forgotten.left)),
+    }
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("erase"),
+    description="Erases a user who was queued for it, with a certificate; dry run by default.",
+)
+def erase_job() -> None:
+    erase()

@@ -1,0 +1,46 @@
+"""`run_queued_job`: the jobs that were enqueued in the warehouse, run by Dagster."""
+
+import dagster as dg
+from pydantic import Field
+
+from assets.metadata import table_value
+from jobs.failures import RETRIES, declined
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.jobs import Job
+
+
+class RunQueuedConfig(dg.Config):
+    """Which jobs of the warehouse's job log to run. Left as it is: all that wait, and those whose runner died."""
+
+    jobs: list[str] = Field([], description="Exactly these, by their ids; none means all.")
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
+def run_queued(context: dg.OpExecutionContext, config: RunQueuedConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        ran = lake.run_jobs(config.jobs or None)
+    context.add_output_metadata({"jobs": table_value(map(_row, ran)), "ran": len(ran)})
+    failed = [job for job in ran if job.status == "failed"]
+    if failed:
+        raise dg.Failure(
+            description=f"{len(failed)} of {len(ran)} jobs failed; the first, {failed[0].job_id}: {failed[0].message}",
+            allow_retries=False,  # the runner has tried each as often as the settings say
+        )
+
+
+def _row(job: Job) -> dict[str, str | int]:
+    return {
+        "job": job.job_id,
+        "operation": job.job_type,
+        "status": job.status,
+        "message": job.message,
+        "retries": job.retry_count,
+    }
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("queued"), description="Runs what was enqueued in the warehouse's job log."
+)
+def run_queued_job() -> None:
+    run_queued()

@@ -1,0 +1,116 @@
+"""`erase_job` and `export_job`: the certificate is shown, and no byte of Dagster's home names the erased user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from jobs.erase import erase_job
+from jobs.export import export_job
+from jobs.flush import flush_job
+from jobs.record import record_job
+from jobs.tags import SCOPE
+from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.chat import MESSAGES, write
+from tests.fixtures.dagster import DAGSTER
+from tests.jobs.conftest import RunJob
+
+pytestmark = DAGSTER
+
+USER = "zoe-1f9c77"
+KEY = dg.AssetKey(["chat", "messages"])
+
+
+def ask(uri: str, user: str = USER) -> str:
+    with Lakehouse.open(uri) as lake:
+        return lake.ask_erasure(user, asked_by="a test")
+
+
+def naming(home: Path, word: str = USER) -> list[str]:
+    """A grep over all that Dagster keeps."""
+    files = [path for path in home.rglob("*") if path.is_file()]
+    return [str(path.relative_to(home)) for path in files if word.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def known(chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path) -> str:
+    """Dagster knows the user by forms, tags, partitions, events, a failure and an export."""
+    write(chat, USER, 1, 2)
+    assert run_job(record_job).success
+    assert run_job(flush_job).success
+    assert not run_job(flush_job, {"tables": ["chat.nothing"], "user": USER}).success
+    assert run_job(export_job, {"user": USER, "to": str(tmp_path / "out")}).success
+    run = instance.create_run_for_job(flush_job, tags={SCOPE: f"{MESSAGES}[{USER}]"}, status=dg.DagsterRunStatus.SUCCESS)
+    assert run.tags[SCOPE]
+    return chat
+
+
+def test_an_export_is_an_event_of_the_users_partition(known: str, instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    (event,) = [record.asset_observation for record in instance.fetch_observations(KEY, limit=10).records]
+    assert event is not None
+    assert (event.partition, event.metadata["dagster/partition_row_count"].value) == (USER, 2)
+    assert Path(str(event.metadata["path"].value)).is_relative_to(tmp_path / "out")
+    assert known
+
+
+def test_nothing_of_dagsters_names_an_erased_user(
+    known: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path
+) -> None:
+    assert naming(tmp_path / "dagster"), "Dagster knew the user"
+    request = ask(known)
+    result = run_job(erase_job, {"request": request, "dry_run": False})
+    assert result.success
+    assert naming(tmp_path / "dagster") == []
+    assert not instance.has_dynamic_partition(MESSAGES, USER)
+    assert instance.get_materialized_partitions(KEY) == {"ada", "bob", "eve"}, "the others are booked again"
+    certified = [
+        event.metadata
+        for record in instance.fetch_materializations(KEY, limit=10).records
+        if (event := record.asset_materialization) and event.partition is None
+    ]
+    assert [metadata["certificate/user"].value for metadata in certified] == [request]
+    assert certified[0]["certificate/result"].value == "complete"
+    with Lakehouse.open(known) as lake:
+        assert lake.verify_erased(USER, deep=True).findings == ()
+
+
+def test_the_dry_run_counts_and_changes_nothing(known: str, run_job: RunJob) -> None:
+    request = ask(known)
+    result = run_job(erase_job, {"request": request})
+    assert result.success
+    (output,) = [event for event in result.all_node_events if event.is_successful_output]
+    assert int(str(output.step_output_data.metadata["findings"].value)) > 1
+    with Lakehouse.open(known) as lake:
+        assert lake.asked_erasure(request).user == USER
+        assert lake.table(MESSAGES).read(user=USER).num_rows == 2
+
+
+def test_a_failure_does_not_name_the_user(chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path) -> None:
+    write(chat, USER, 1, 2)
+    with Lakehouse.open(chat) as lake:
+        lake.flush()
+        home = Path(lake.warehouse.uri) / "data" / "chat" / "messages"
+    stray = home / "ada" / USER / "x"
+    stray.parent.mkdir()
+    stray.write_text("x")
+    assert not run_job(erase_job, {"request": ask(chat), "dry_run": False}).success
+    assert naming(tmp_path / "dagster") == []
+    assert instance.get_runs_count() == 1
+
+
+def test_a_run_that_is_not_over_fails_the_job_and_is_named(chat: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
+    config = {"ops": {"flush": {"config": {"tables": [MESSAGES], "user": USER}}}}
+    running = instance.create_run_for_job(flush_job, run_config=config, status=dg.DagsterRunStatus.STARTED)
+    result = run_job(erase_job, {"request": ask(chat), "dry_run": False})
+    assert not result.success
+    (failed,) = [event.step_failure_data.user_failure_data for event in result.all_node_events if event.is_step_failure]
+    assert failed is not None
+    assert failed.metadata["runs"].value == running.run_id
+    with Lakehouse.open(chat) as lake:
+        assert [one.result for one in lake.erasures()] == ["complete"]
+
+
+def test_an_id_in_place_of_the_hash_is_refused(run_job: RunJob) -> None:
+    assert not run_job(erase_job, {"request": "ada", "dry_run": False}).success
