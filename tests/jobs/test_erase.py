@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    SensorInstigatorData,
+    TickData,
+    TickStatus,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from jobs.erase import erase_job
 from jobs.export import export_job
@@ -74,6 +85,30 @@ def test_nothing_of_dagsters_names_an_erased_user(
     assert certified[0]["certificate/result"].value == "complete"
     with Lakehouse.open(known) as lake:
         assert lake.verify_erased(USER, deep=True).findings == ()
+
+
+def test_ticks_that_asked_for_runs_of_the_user_go_too(
+    chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path
+) -> None:
+    target = InProcessCodeLocationOrigin(LoadableTargetOrigin(python_file="orchestration/definitions.py"))
+    origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(target, "repository"), "flush_sensor")
+    state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData(min_interval=15))
+    instance.add_instigator_state(state)
+    request = dg.RunRequest(run_config={"ops": {"flush": {"config": {"scopes": {MESSAGES: [USER]}}}}})
+    asked = TickData(
+        state.instigator_origin_id,
+        "flush_sensor",
+        InstigatorType.SENSOR,
+        TickStatus.SUCCESS,
+        timestamp=time.time() - 60,
+        selector_id=state.selector_id,
+        run_ids=["a-run"],
+        run_requests=[request],
+    )
+    instance.create_tick(asked)
+    assert naming(tmp_path / "dagster"), "the tick names the user"
+    assert run_job(erase_job, {"request": ask(chat), "dry_run": False}).success
+    assert naming(tmp_path / "dagster") == []
 
 
 def test_the_dry_run_counts_and_changes_nothing(known: str, run_job: RunJob) -> None:
