@@ -78,5 +78,6 @@ def _booked(lake: Lakehouse, reports: list[ScopeReport], instance: dg.DagsterIns
     def booking_job() -> None:
         time_booking()
 
-    booking_job.execute_in_process(instance=instance)
+    quiet = {"loggers": {"console": {"config": {"log_level": "WARNING"}}}}
+    booking_job.execute_in_process(instance=instance, run_config=quiet)
     return took[0]
