@@ -105,7 +105,7 @@ class Operator:
             raise NotFound(f"there is no table {table}")
 
         def work(id_: str) -> list[ScopeReport]:
-            with self.warehouse.locks.create() as lock, lock.hold(table.namespace, table.name) as lease:
+            with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)

@@ -42,7 +42,7 @@ class LockFactory:
 
 
 class CatalogLock:
-    """Locks of one warehouse; use it as a context manager, or call `close`. Safe for threads."""
+    """Locks of one warehouse. Safe for threads."""
 
     def __init__(
         self,
@@ -90,15 +90,6 @@ class CatalogLock:
                         self._catalog.change(give_back(lease))
                     raise
             self._catalog.change(give_back(lease))
-
-    def close(self) -> None:
-        self._turns.close()
-
-    def __enter__(self) -> CatalogLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _acquire(self, name: str, until: float) -> Lease:
         """Takes the lease once nobody has it, or once its holder has not renewed it for its whole duration."""

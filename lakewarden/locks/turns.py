@@ -34,8 +34,6 @@ class Turns(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
-
 
 def turns_of(kind: TurnKind, scope: str) -> Turns:
     """`scope` keeps the names of one warehouse apart from another's."""
@@ -56,9 +54,6 @@ class ObjectTurns:
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:  # the protocol's shape
         yield
-
-    def close(self) -> None:
-        pass
 
 
 _process: dict[tuple[str, str], threading.Lock] = {}
@@ -84,9 +79,6 @@ class ProcessTurns:
         finally:
             lock.release()
 
-    def close(self) -> None:
-        pass
-
 
 class PostgresTurns:
     """Advisory locks of a Postgres server, which frees them when a holder's connection ends.
@@ -107,9 +99,6 @@ class PostgresTurns:
             yield
         finally:
             connection.close()
-
-    def close(self) -> None:
-        pass
 
 
 def _connect() -> psycopg2.extensions.connection:

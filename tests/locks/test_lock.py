@@ -58,9 +58,9 @@ def count_up(factory: LockFactory, counter: Path, times: int) -> None:
         time.sleep(0.002)
         counter.write_text(str(seen + 1))
 
-    with factory.create() as lock:
-        for _ in range(times):
-            lock.run_with_lock("chat", "messages", step)
+    lock = factory.create()
+    for _ in range(times):
+        lock.run_with_lock("chat", "messages", step)
 
 
 def _count_in_processes(factory: LockFactory, counter: Path) -> int:
@@ -94,7 +94,7 @@ def test_threads_take_turns_in_one_process(tmp_path: Path) -> None:
 
 
 def die_holding(factory: LockFactory) -> None:
-    with factory.create() as lock, lock.hold("chat", "messages"):
+    with factory.create().hold("chat", "messages"):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -103,7 +103,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
     factory = LockFactory(state, QUICK)
     assert ended(start(die_holding, factory)) == KILLED
     left = catalog_at(state).read().leases["chat.messages"]
-    with factory.create() as lock, lock.hold("chat", "messages") as lease:
+    with factory.create().hold("chat", "messages") as lease:
         assert lease.token > left.token
 
 
@@ -112,8 +112,7 @@ def test_postgres_knows_at_once_that_a_holder_died(tmp_path: Path) -> None:
     slow = LockSettings(kind="postgres", lease_seconds=3600, acquire_seconds=30)
     factory = LockFactory(str(tmp_path / "state"), slow)
     assert ended(start(die_holding, factory)) == KILLED
-    with factory.create() as lock:
-        assert lock.run_with_lock("chat", "messages", lambda: "done") == "done"
+    assert factory.create().run_with_lock("chat", "messages", lambda: "done") == "done"
 
 
 @pytest.mark.both_stores
@@ -125,7 +124,7 @@ def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
     def its_change(before: Catalog) -> Catalog:
         return add_namespace(before, "late", NOW)
 
-    with LockFactory(state, QUICK).create() as lock, lock.hold("chat", "messages") as lease:
+    with LockFactory(state, QUICK).create().hold("chat", "messages") as lease:
         with pytest.raises(Conflict, match=f"taken over by {lease.owner} while sleeper worked"):
             catalog_at(state).change(under(asleep, its_change))
         catalog.change(under(lease, lambda before: add_namespace(before, "good", NOW)))
@@ -137,8 +136,9 @@ def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
 @pytest.mark.both_stores
 def test_a_lease_is_renewed_for_as_long_as_the_work_takes(state: str) -> None:
     hasty = LockFactory(state, LockSettings(lease_seconds=0.3, acquire_seconds=1.2))
-    with hasty.create() as lock, lock.hold("chat", "messages") as lease:
-        with hasty.create() as other, pytest.raises(Conflict, match=f"within 1.2 seconds: {lease.owner} holds it"):
+    lock, other = hasty.create(), hasty.create()
+    with lock.hold("chat", "messages") as lease:
+        with pytest.raises(Conflict, match=f"within 1.2 seconds: {lease.owner} holds it"):
             other.run_with_lock("chat", "messages", lambda: None)
         assert catalog_at(state).read().leases["chat.messages"].beat > 0
         assert lock.run_with_lock("chat", "rooms", lambda: "another table's") == "another table's"
@@ -148,10 +148,10 @@ def test_what_the_work_raises_comes_out_and_frees_the_lock(tmp_path: Path) -> No
     def fail() -> None:
         raise NotFound("no such thing")
 
-    with LockFactory(str(tmp_path / "state"), QUICK).create() as lock:
-        with pytest.raises(NotFound, match="no such thing"):
-            lock.run_with_lock("chat", "messages", fail)
-        assert lock.run_with_lock("chat", "messages", lambda: 1) == 1
+    lock = LockFactory(str(tmp_path / "state"), QUICK).create()
+    with pytest.raises(NotFound, match="no such thing"):
+        lock.run_with_lock("chat", "messages", fail)
+    assert lock.run_with_lock("chat", "messages", lambda: 1) == 1
 
 
 def test_the_factory_pickles(tmp_path: Path) -> None:
