@@ -109,6 +109,11 @@ class SparkSettings(Section):
     executor_archive: str | None = Field(
         None, description="URI of a packed environment for executors that lack the lakewarden wheel."
     )
+    s3a: bool = Field(
+        False,
+        description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central) and read and write the scopes on S3"
+        " that are too large for one task by it; otherwise by our own client, as all others.",
+    )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings, by their own names.")
 
 
