@@ -111,8 +111,8 @@ class SparkSettings(Section):
     )
     s3a: bool = Field(
         False,
-        description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central) and read and write the scopes on S3"
-        " that are too large for one task by it; otherwise by our own client, as all others.",
+        description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central), and read by it the scopes on S3 that"
+        " are too large for one task.",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings, by their own names.")
 
