@@ -71,10 +71,12 @@ def requests(server: MinioServer) -> list[Table]:
         Table(
             f"Requests of one flush of one scope on MinIO, {_ROUNDS} flushes one after the other: those of the scope itself, with"
             " every distance from a checkpoint among them, and those that a job makes once, however many scopes it has.",
-            ("what", "of the scope: mean (least, most)", "once a job: mean"),
-            [(name, _spread([_of_scope(one) for one in found]), _spread([len(one) - _of_scope(one) for one in found]))
+            ("what", "of the scope: mean (least, most)", "of these delta-rs's own", "in the last 12", "once a job: mean"),
+            [(name, _spread([_of_scope(one) for one in found]), f"{mean(map(_of_delta, found)):.1f}",
+              f"{mean(map(_of_scope, found[-12:])):.1f}", _spread([len(one) - _of_scope(one) for one in found]))
              for name, found in counted.items()]
-            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "") for name, found in alone.items()],
+            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "", f"{mean(map(len, found[-12:])):.1f}", "")
+               for name, found in alone.items()],
         ),
         *(_kinds(name, found) for name, found in counted.items()),
     ]  # fmt: skip
@@ -93,6 +95,12 @@ def _purpose(key: str) -> str:
 def _of_scope(flush: list[Request]) -> int:
     """The requests below the scope's place, and that of its rows in the log."""
     return 1 + sum("/data/" in request.key for request in flush)
+
+
+def _of_delta(flush: list[Request]) -> int:
+    """Opening, committing and checkpoints. Ours there is the look whether a commit came behind, which finds none."""
+    log = [request for request in flush if "/_delta_log/" in request.key]
+    return sum(not (request.status == 404 and request.key.endswith(".json")) for request in log)
 
 
 def _spread(counts: list[int]) -> str:
