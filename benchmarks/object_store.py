@@ -140,7 +140,7 @@ def _own(first: int, count: int) -> pa.Table:
 
 
 _TURNS = 2
-"""On one worker and on two; each needs a session of its own."""
+"""Rounds at most, here where each takes minutes."""
 
 # Beside Spark
 
@@ -148,10 +148,11 @@ _TURNS = 2
 def compared(scale: Scale, spark: SparkSession) -> Table:
     """All of them through one session, which reads and writes `s3a://`."""
     connect(spark, Location("s3://lake"), os.environ)
+    rounds = min(scale.rounds, _TURNS)
     existing, new = _rows(scale)
     spark.createDataFrame(new).write.mode("overwrite").parquet("s3a://lake/new")
     ours, merged, plain = [], [], []
-    for number in range(scale.rounds):
+    for number in range(rounds):
         with _pending(f"s3://lake/ours-{number}", existing, new, spark) as lake:
             ours.append(seconds(_flush, lake, scale.scopes))
         table = f"lake/one-table-{number}"
@@ -162,7 +163,7 @@ def compared(scale: Scale, spark: SparkSession) -> Table:
     fast = median(ours)
     return Table(
         f"{scale.scopes:,} scopes on MinIO, {scale.new} rows onto {scale.existing:,} existing ones each, half of them updates;"
-        f" the median of {scale.rounds} rounds in alternation, with the extremes.",
+        f" the median of {rounds} rounds in alternation, with the extremes.",
         ("what", "time", "times ours"),
         [
             ("ours, the whole `Lakehouse.flush`", spread(ours), "1.0"),
@@ -213,12 +214,13 @@ def _parquet(spark: SparkSession, at: str) -> None:
 def large(scale: Scale, spark: SparkSession) -> Table:
     """The DataFrame path as it reads through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
     connect(spark, Location("s3://lake"), os.environ)
+    rounds = min(scale.rounds, _TURNS)
     rows, pending = scale.bulk_rows, scale.bulk_rows // 10
     uri, ways = "s3://lake/large", {"our own client": False, "`s3a` (`spark.s3a`)": True}
     _write_large(uri, spark, 0, rows, over_s3a=False)
     found: dict[str, list[float]] = {way: [] for way in ways}
     alone = []
-    for number in range(scale.rounds):
+    for number in range(rounds):
         for way, over_s3a in ways.items():
             found[way].append(_write_large(uri, spark, rows // 2 + number, pending, over_s3a=over_s3a))
         spark.createDataFrame(_own(rows // 2 + number, pending)).write.mode("overwrite").parquet("s3a://lake/large-new")
@@ -226,7 +228,7 @@ def large(scale: Scale, spark: SparkSession) -> Table:
     listed = [(f"ours, reading through {way}", times_) for way, times_ in found.items()]
     listed.append(("Spark alone: the same join, read and written over `s3a` from new rows in Parquet, no commit", alone))
     return Table(
-        f"One scope of {rows:,} rows on MinIO, {pending:,} updates to them, as Spark DataFrames; the median of {scale.rounds}"
+        f"One scope of {rows:,} rows on MinIO, {pending:,} updates to them, as Spark DataFrames; the median of {rounds}"
         " rounds in alternation, with the extremes.",
         ("what", "time", "rows a second"),
         [(what, spread(taken), f"{rows / median(taken):,.0f}") for what, taken in listed],
