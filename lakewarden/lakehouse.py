@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -39,7 +40,7 @@ from lakewarden.planning.status import ScopeStatus, status
 from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings
+from lakewarden.settings import Settings, check_settings, load_settings
 from lakewarden.storage.paths import check_user
 from lakewarden.table import TableClient
 from lakewarden.verify.search import Searched
@@ -83,7 +84,7 @@ class Lakehouse:
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        chosen = settings or Settings()
+        chosen = check_settings(settings) if settings else load_settings(os.environ)
         return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
 
     def close(self) -> None:
