@@ -85,6 +85,7 @@ class SqlSettings(Section):
 class FilesSettings(Section):
     max_bytes: int = Field(25 << 20, ge=1, description="Bytes of one file of a FILE column.")
     max_per_folder: int = Field(5000, ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
+    max_per_request: int = Field(20, ge=1, description="Files that one write, or one SQL text, may bring along.")
     allowed_mime: tuple[str, ...] = Field(("*/*",), description="MIME types that are taken; `image/*` stands for all of a kind.")
 
 
