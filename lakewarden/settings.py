@@ -107,6 +107,7 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_per_folder: Annotated[
         int, Meta(ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
     ] = 5000
+    max_per_request: Annotated[int, Meta(ge=1, description="Files that one write, or one SQL text, may bring along.")] = 20
     allowed_mime: Annotated[
         tuple[str, ...], Meta(description="MIME types that are taken; `image/*` stands for all of a kind.")
     ] = ("*/*",)
