@@ -21,7 +21,7 @@ from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.check import Finding, check, storages_named
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.declare import make_table
-from lakewarden.operations.erase import ask_erasure, verify_erased
+from lakewarden.operations.erase import ask_erasure
 from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
 from lakewarden.operations.health import StorageHealth, health
 from lakewarden.operations.jobs import Job, JobLog, Queueable
@@ -32,6 +32,7 @@ from lakewarden.operations.scopes import named_tables, targets_of
 from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage
 from lakewarden.operations.tags import Tag, add_tag
 from lakewarden.operations.vacuum import VacuumOptions
+from lakewarden.operations.verification import verify_erased
 from lakewarden.operator import Asked, Operator
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.planning.propose import planned_flush, vacuumable

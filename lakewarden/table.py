@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound, Terminal, Unsupported
+from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, InvalidArgument, NotFound, Terminal, Unsupported
+from lakewarden.log.closing import is_closed
 from lakewarden.log.gather import Receipt
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import DELETE, SEQ, TARGET, UPSERT, USER, LogBatch, log_batch
@@ -100,15 +101,16 @@ class TableClient:
             ConstraintViolation, Conflict: the row was refused. Neither it nor the file is there.
         """
         self._check_file_column(column)
-        if user is not None:
-            self._keep_place(check_user(user))
+        noted = None if user is None else self._keep_place(check_user(user))
         target = self._target(user)
         before = [ref for _, ref in self._files_of(*self._key_of(row, user), column)]
         ref = store_file(target, data, name, mime, self.warehouse.settings.files, self.warehouse.clock())
         try:
             self.write([{**row, column: ref.text}], user=user, mode=mode)
-        except (Terminal, Conflict):  # after any other error the row may be there, and needs its file
+        except (Terminal, Conflict, BeingErased) as error:  # after any other error the row may be there, and needs its file
             remove_file(target, ref)
+            if noted and user is not None and isinstance(error, BeingErased):
+                self.warehouse.registry.withdraw(self.table.id, noted, {user})
             raise
         for old in before:
             remove_file(target, old)
@@ -144,11 +146,17 @@ class TableClient:
         for target, ref in found:
             remove_file(target, ref)
 
-    def _keep_place(self, user: str) -> None:
-        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves."""
-        self.warehouse.settle_place(self.warehouse.catalog.read(), self.table, user)
-        if user not in self.warehouse.registry.users(self.table.id):
-            self.warehouse.registry.add(self.table.id, {user})
+    def _keep_place(self, user: str) -> str | None:
+        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
+
+        Returns the key of a new note. A user who is being erased gets none.
+        """
+        warehouse = self.warehouse
+        if is_closed(warehouse.state, self.table.log_id, user, warehouse.erasures.mark):
+            raise BeingErased(frozenset({user}))
+        warehouse.settle_place(warehouse.catalog.read(), self.table, user)
+        known = user in warehouse.registry.users(self.table.id)
+        return None if known else warehouse.registry.add(self.table.id, {user})
 
     def _check_file_column(self, column: str) -> None:
         if column not in file_columns(self.table.schema):
