@@ -503,7 +503,7 @@ class Lakehouse:
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
-        from lakewarden.operations.erase import verify_erased
+        from lakewarden.operations.verification import verify_erased
 
         return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
 
