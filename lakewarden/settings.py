@@ -26,6 +26,11 @@ class LogSettings(Section):
         le=1,
         description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
     )
+    retention_seconds: float = Field(
+        3600.0,
+        ge=0,
+        description="How long a row that a flush has taken stays readable for subscribers that come back (log_retention).",
+    )
 
 
 class FlushSettings(Section):

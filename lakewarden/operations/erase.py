@@ -175,9 +175,16 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, m
         warehouse.registry.add(table.id, {user})
         hot.append(pending.rows)
 
-    settings = warehouse.settings.log
     upto = leave_out(
-        warehouse.state, table.log_id, user, mark, settings=settings, new_id=warehouse.new_id, found=found, reach=reach
+        warehouse.state,
+        table.log_id,
+        user,
+        mark,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        found=found,
+        reach=reach,
     )
     target = warehouse.target_of(catalog, table, user)
     had = user in warehouse.registry.users(table.id) or bool(place_of(target.location).names())
