@@ -156,9 +156,16 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
         if cold:
             warehouse.registry.add(table.id, {user})
 
-    settings, mark = warehouse.settings.log, tally.erasure.mark
     upto = leave_out(
-        warehouse.state, table.log_id, user, mark, settings=settings, new_id=warehouse.new_id, found=found, reach=reach
+        warehouse.state,
+        table.log_id,
+        user,
+        tally.erasure.mark,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        found=found,
+        reach=reach,
     )
     target = warehouse.target_of(catalog, table, user)
     sizes = place_of(target.location).sizes() if cold else {}

@@ -204,6 +204,14 @@ def _settle(
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or given up."""
-    settings = warehouse.settings.log
-    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers, reach=reach)
+    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or dropped."""
+    settle(
+        warehouse.state,
+        view,
+        marks,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        cache=warehouse.headers,
+        reach=reach,
+    )
