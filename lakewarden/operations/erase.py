@@ -34,7 +34,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, encode
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Search, Searched, Suspect, search
-from lakewarden.warehouse import Warehouse, live_tables
+from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 _SCOPE_COST = 32 << 10
 
@@ -67,7 +67,7 @@ def erase(
     Raises:
         NotFound, InvalidArgument: no such table, or none of users; nothing was done.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
-            message names, and erase again.
+            message names, and erase again. Or a table is being moved; nothing was done.
     """
     user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
     catalog = warehouse.catalog.read()
@@ -75,6 +75,12 @@ def erase(
     started = warehouse.clock()
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
     erasure = warehouse.erasures.begin(wanted, frozenset(table.id for table in live_tables(catalog)))
+    try:
+        _check_still(warehouse.catalog.read(), tables)  # after it was noted: a move that goes unseen here sees it, and gives way
+    except Conflict:
+        if erasure.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(erasure)
+        raise
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
@@ -165,6 +171,15 @@ def _tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
     if names and shared:
         raise InvalidArgument(f"{', '.join(shared)}: rows of a SHARED table belong to no user, so none can be erased from it")
     return [table for table in tables if table.type == "USER"]
+
+
+def _check_still(catalog: Catalog, tables: Sequence[Table]) -> None:
+    """Raises:
+    Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+    """
+    moving = [table.name for table in tables if find_table(catalog, table.name).move is not None]
+    if moving:
+        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
 
 
 def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, mark: str, reach: Reach) -> _Scope:

@@ -22,7 +22,7 @@ from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict", "export"]
+Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
