@@ -12,6 +12,7 @@ from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
@@ -72,6 +73,7 @@ class ColdApply:
         self._reach = reach
         self._large_bytes = large_bytes
         self.table = ScopeTable.open(target.location)
+        check_not_frozen(self.table, target)
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
