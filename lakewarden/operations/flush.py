@@ -17,6 +17,7 @@ from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
@@ -69,7 +70,8 @@ def flush_scopes(
     due = [one for one in _pending(catalog, views) if wanted(one.scope)]
     if not due:
         return []
-    _register(warehouse, catalog, due)
+    reach("planned")
+    due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
     tasks, held = _tasks(warehouse, catalog, due, job_id)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
@@ -159,17 +161,32 @@ def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pendin
                 yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
 
 
-def _register(warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending]) -> None:
+def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
     """Decides where scopes lie and records the new ones, before their first commit, so that none is ever forgotten; one
-    object a table."""
+    object a table.
+
+    Returns them without those of users who were erased since the log was read: nobody would forget them again.
+    """
     users: dict[str, set[str]] = defaultdict(set)
     for one in due:
         if one.scope.user is not None:
             warehouse.settle_place(catalog, one.table, one.scope.user)
-            users[one.table.id].add(one.scope.user)
-    for table_id, found in users.items():
-        if new := found - warehouse.registry.users(table_id):
-            warehouse.registry.add(table_id, new)
+            users[one.table.log_id].add(one.scope.user)
+    table_ids = {one.table.log_id: one.table.id for one in due}
+    gone = {log_id: _register(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
+    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
+
+
+def _register(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
+    """Which of them were erased meanwhile, and so are not recorded."""
+    new = users - warehouse.registry.users(table_id)
+    if not new:
+        return set()
+    noted = warehouse.registry.add(table_id, new)
+    gone = gone_since(warehouse.state, view, new, warehouse.erasures.mark)
+    if gone:
+        warehouse.registry.withdraw(table_id, noted, gone)
+    return gone
 
 
 def _tasks(
@@ -209,6 +226,14 @@ def _settle(
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or given up."""
-    settings = warehouse.settings.log
-    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers, reach=reach)
+    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or dropped."""
+    settle(
+        warehouse.state,
+        view,
+        marks,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        cache=warehouse.headers,
+        reach=reach,
+    )

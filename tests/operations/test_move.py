@@ -16,23 +16,22 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import lakewarden.table as table_room
 from lakewarden import Column, Lakehouse
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.erasures import Erasure
 from lakewarden.catalog.evolution import SetOptions
+from lakewarden.catalog.model import User
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.users import UserChange
 from lakewarden.delta import rows
 from lakewarden.delta.freezing import freeze
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations import files, read
+from lakewarden.operations import files, filing, read
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.operations.fanout import Run, Sized, in_process
-from lakewarden.operations.files import FileRef
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.heartbeat import Stopped
 from lakewarden.operations.move import Mover
@@ -318,9 +317,9 @@ class _Slow(ScopeRegistry):
 
     meanwhile: Callable[[], object]
 
-    def add(self, table_id: str, users: Iterable[str]) -> None:
+    def add(self, table_id: str, users: Iterable[str]) -> str:
         self.meanwhile()
-        super().add(table_id, users)
+        return super().add(table_id, users)
 
 
 def test_the_first_flush_of_a_scope_cannot_miss_the_move(lake: Lakehouse) -> None:
@@ -597,8 +596,9 @@ def test_users_with_a_storage_of_their_own_stay_there(lake: Lakehouse, warehouse
     columns = [Column("id", "BIGINT")]
     options = {"USE_USER_STORAGE": "TRUE"}
     table = lake.create_table("chat.likes", type="USER", columns=columns, primary_key=["id"], options=options)
-    create_user(warehouse, door, "cyd", "user", auth_type="internal", storage_mode="region", storage_id="own")
-    create_user(warehouse, door, "dan", "user", auth_type="internal", storage_mode="region", storage_id="cold")
+    for user, storage in (("cyd", "own"), ("dan", "cold")):
+        now = warehouse.clock()
+        create_user(warehouse, door, User(user, "user", "internal", now, now, storage_mode="region", storage_id=storage))
     for user in (*_USERS, "cyd", "dan"):
         table.write([{"id": 1}], user=user)
     lake.flush("chat.likes")
@@ -627,16 +627,17 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     lake.flush("chat.docs")
     table.put_file({"id": 2}, "doc", b"two", name="two.txt", user="ann")
 
-    def store_file(*arguments: Any) -> FileRef:
+    def store_files(*arguments: Any) -> None:
         """The whole move lies between the look at the place and the file."""
         lake.move("chat.docs", "cold")
-        return files.store_file(*arguments)
+        files.store_files(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_room, "store_file", store_file)
-        with pytest.raises(Conflict, match="store it again"):
+        patch.setattr(filing, "store_files", store_files)
+        with pytest.raises(Conflict, match="store them again"):
             table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
     assert table.read(user="ann").num_rows == 2
+    assert [found for found in path_of(lake.warehouse.uri).rglob("_files/*") if found.is_file()] == []
     assert table.get_file({"id": 1}, "doc", user="ann") == b"one"
     assert table.get_file({"id": 2}, "doc", user="ann") == b"two"
     table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
