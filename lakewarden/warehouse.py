@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lakewarden.access.gate import require
@@ -26,6 +26,7 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
+from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -53,6 +54,7 @@ class Warehouse:
     settings: Settings
     clock: Clock
     new_id: NewId
+    folders: Folders = field(default_factory=Folders)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.access.gate import Session, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
+from lakewarden.rows.files import Upload
 from lakewarden.scope import TableName
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.parse import parse_query
@@ -19,6 +20,7 @@ from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.operations.read import Freshness
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Context:
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
+    uploads: Mapping[str, Upload] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -38,7 +41,7 @@ class Context:
 
     def through(self, door: Door) -> Context:
         """The same, for another session."""
-        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait)
+        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait, self.uploads)
 
     def catalog(self) -> Catalog:
         return self.lake.warehouse.catalog.read()
