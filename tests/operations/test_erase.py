@@ -25,10 +25,10 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process
-from lakewarden.operations.flush import flush_scopes
 from lakewarden.operations.jobs import JobLog
 from lakewarden.report import ScopeReport
 from lakewarden.table import TableClient
+from tests.fixtures.flushes import held_flush
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
@@ -247,30 +247,6 @@ def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakeho
 # What slept through it
 
 
-def _held_flush(lake: Lakehouse, place: str, within: threading.Event, go_on: threading.Event) -> threading.Thread:
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    def never(_: object) -> ScopeReport:
-        raise AssertionError("no scope here is large")
-
-    def flush() -> None:
-        flush_scopes(
-            lake.warehouse,
-            lambda work, items: in_process(work, items, lambda done: None),
-            never,
-            lambda scope: True,
-            reach=reach,
-        )
-
-    thread = threading.Thread(target=flush)
-    thread.start()
-    assert within.wait(60)
-    return thread
-
-
 _PLACES = ["planned", "drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"]
 
 
@@ -283,7 +259,7 @@ def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakeho
         lake.flush()
     table.write(notes({2: "token-of-ann"}), user="ann")
     within, go_on = threading.Event(), threading.Event()
-    flush = _held_flush(lake, place, within, go_on)
+    flush = held_flush(lake, place, within, go_on)
     lake.erase("ann")
     go_on.set()
     flush.join()
@@ -337,7 +313,7 @@ def test_a_flush_that_sleeps_until_the_user_starts_anew_brings_nothing_back(lake
     table = make_notes(lake, options={"COMPRESSION": "none"})
     table.write(notes({2: "token-of-ann"}), user="ann")
     within, go_on = threading.Event(), threading.Event()
-    flush = _held_flush(lake, place, within, go_on)
+    flush = held_flush(lake, place, within, go_on)
     lake.erase("ann")
     table.write(notes({5: "anew"}), user="ann")
     go_on.set()
