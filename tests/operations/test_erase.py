@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,8 +27,8 @@ from lakewarden.operations.fanout import in_process
 from lakewarden.operations.jobs import JobLog
 from lakewarden.report import ScopeReport
 from lakewarden.table import TableClient
-from tests.fixtures.flushes import held_flush
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
+from tests.fixtures.sleepers import sleeping_flush
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
 
@@ -258,11 +257,9 @@ def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakeho
         table.write(notes({1: "token-of-ann"}), user="ann")
         lake.flush()
     table.write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
-    go_on.set()
-    flush.join()
+    flush.wake()
     assert lake.verify_erased("ann", deep=True).findings == ()
     assert table.users() == []
     table.write(notes({5: "anew"}), user="ann")
@@ -272,52 +269,14 @@ def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakeho
     assert lake.pending() == []
 
 
-@pytest.mark.parametrize("place", ["append:put", "append:looked"])
-def test_a_writer_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str) -> None:
-    client = make_notes(lake)
-    warehouse = lake.warehouse
-    within, go_on = threading.Event(), threading.Event()
-
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
-    mark = warehouse.erasures.mark
-    slow = LogWriter(warehouse.state, client.table.log_id, settings, clock, new_id, mark, reach=reach)
-    outcome: list[str] = []
-
-    def write() -> None:
-        try:
-            replace(client, writer=slow).write(notes({500: "slow-token"}), user="ann")
-        except BeingErased:
-            outcome.append("refused")
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert within.wait(60)
-    client.write(notes({1: "x"}), user="bob")
-    lake.erase("ann")
-    client.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    thread.join()
-    lake.flush()
-    assert strong(client, "ann") == {5: "anew"}
-    assert outcome == ["refused"] or place == "append:looked"
-    assert raw_hits(lake, "slow-token") == []
-
-
 @pytest.mark.parametrize("place", _PLACES)
 def test_a_flush_that_sleeps_until_the_user_starts_anew_brings_nothing_back(lake: Lakehouse, place: str) -> None:
     table = make_notes(lake, options={"COMPRESSION": "none"})
     table.write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
     table.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    flush.join()
+    flush.wake()
     lake.flush()
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert table.users() == ["ann"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +13,8 @@ from lakewarden.delta.sweep import sweep_fence
 from lakewarden.errors import NotFound
 from lakewarden.operations.sweep import Swept, sweep
 from tests.fixtures.bucket import AnyPath, path_of
-from tests.fixtures.flushes import held_flush
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
+from tests.fixtures.sleepers import sleeping_flush
 
 _RETENTION = timedelta(hours=168)
 
@@ -128,8 +127,7 @@ def test_a_table_made_anew_on_a_fence_keeps_all(lake: Lakehouse, clock: Clock) -
 @pytest.mark.parametrize("place", ["planned", "drain:opened", "drain:read", "after-read", "after-data-file"])
 def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehouse, clock: Clock, place: str, drop: bool) -> None:
     lake.table(NOTES).write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     if drop:
         lake.drop_table(NOTES)
     else:
@@ -138,8 +136,7 @@ def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehou
     if place == "after-data-file":
         (scope_path(lake, "ann") / "unnoticed.parquet").write_bytes(b"as if it were the flush's")
     assert sweep(lake.warehouse, "VC-1").failed == ()
-    go_on.set()
-    flush.join()
+    flush.wake()
     assert _token(lake, "token-of-ann") == []
     table = make_notes(lake)
     assert strong(table, "ann") == eventual(table, "ann") == {}
@@ -175,16 +172,14 @@ def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
     lake.erase("ann")
     table = lake.table(NOTES)
     table.write(notes({5: "anew"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = held_flush(lake, "after-read", within, go_on)
+    flush = sleeping_flush(lake, "after-read")
     target = scope_path(lake, "ann")
     fate = sweep_fence(
         lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
         datetime.now(UTC) + timedelta(hours=1),
         job_id="VC-1",
     )
-    go_on.set()
-    flush.join()
+    flush.wake()
     lake.flush()
     assert fate == "gone"
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
