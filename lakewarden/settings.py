@@ -70,6 +70,14 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     retention_hours: Annotated[
         int, Meta(ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS.")
     ] = 168
+    fence_retention_hours: Annotated[
+        int,
+        Meta(
+            ge=48,
+            description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
+            " removes it. No flush, rewrite or restore of one scope may take longer.",
+        ),
+    ] = 168
     min_gain: Annotated[
         float,
         Meta(

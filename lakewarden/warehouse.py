@@ -88,7 +88,19 @@ class Warehouse:
         return LockFactory(self.state.uri, self.settings.locks)
 
     def writer(self, table: Table) -> LogWriter:
-        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id, self.erasures.mark)
+        def still_there() -> None:
+            if find_table(self.catalog.read(), table.name).id != table.id:
+                raise NotFound(f"{table.name} was dropped, and another table has its name by now: open it again")
+
+        return LogWriter(
+            self.state,
+            table.log_id,
+            self.settings.log,
+            self.clock,
+            self.new_id,
+            self.erasures.mark,
+            still_there=still_there,
+        )
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.
