@@ -201,9 +201,10 @@ class TableClient:
             return rows if wanted.columns is None else rows.select(wanted.columns)
         target = self._target(user)
         if freshness == "eventual":
-            rows = read_cold(target, wanted)
+            rows = read_cold(target, wanted, self.warehouse.columns)
         else:
-            rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
+            warehouse = self.warehouse
+            rows = read_strong(target, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.columns)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(

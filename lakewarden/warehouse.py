@@ -19,6 +19,7 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
+from lakewarden.delta.cached import ColumnCache
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
@@ -50,6 +51,7 @@ class Warehouse:
     exports: Exports
     places: ScopePlaces
     headers: HeaderCache
+    columns: ColumnCache
     settings: Settings
     clock: Clock
     new_id: NewId
@@ -75,6 +77,7 @@ class Warehouse:
             exports=Exports(state),
             places=ScopePlaces(state),
             headers=HeaderCache(),
+            columns=ColumnCache(settings.sql.cache_bytes),
             settings=settings,
             clock=clock,
             new_id=new_id,

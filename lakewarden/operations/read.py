@@ -8,7 +8,8 @@ from typing import Literal
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.delta.bounds import Bound
+from lakewarden.delta.bounds import Bound, rows_within
+from lakewarden.delta.cached import ColumnCache
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.cache import HeaderCache
@@ -45,9 +46,10 @@ EVERYTHING = Wanted()
 class _ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
-    def __init__(self, target: ScopeTarget, wanted: Wanted) -> None:
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColumnCache | None) -> None:
         self._target = target
         self._wanted = wanted
+        self._cache = cache
         self._table = ScopeTable.open(target.location)
 
     def watermark(self) -> int | None:
@@ -58,12 +60,13 @@ class _ColdRows:
         if self._table is None:
             none = empty_rows(self._target.schema)
             return none if columns is None else none.select(columns)
-        return read_rows(self._table, self._target.schemas, columns, self._wanted.bounds)
+        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._cache)
+        return rows_within(rows, self._wanted.bounds)
 
 
-def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING) -> pa.Table:
+def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING, cache: ColumnCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
-    return _ColdRows(target, wanted).rows()
+    return _ColdRows(target, wanted, cache).rows()
 
 
 def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
@@ -74,7 +77,12 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
 
 
 def read_strong(
-    target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache, wanted: Wanted = EVERYTHING
+    target: ScopeTarget,
+    state: ObjectStore,
+    log_id: str,
+    headers: HeaderCache,
+    wanted: Wanted = EVERYTHING,
+    cache: ColumnCache | None = None,
 ) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
 
@@ -85,6 +93,6 @@ def read_strong(
     def look() -> LogScope:
         return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
-    found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema)))
+    found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
     cold = found.cold.rows()
     return cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)

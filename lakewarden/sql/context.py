@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.access.gate import Session, TableOf
@@ -31,6 +31,8 @@ class Context:
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
+    fixed: Catalog | None = None
+    """The catalog for all of one query, so that it sees one moment of it, by one look."""
 
     @property
     def session(self) -> Session:
@@ -38,10 +40,14 @@ class Context:
 
     def through(self, door: Door) -> Context:
         """The same, for another session."""
-        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait)
+        return replace(self, door=door)
+
+    def at_once(self) -> Context:
+        """The same, for one query over the catalog as it is now."""
+        return replace(self, fixed=self.lake.warehouse.catalog.read())
 
     def catalog(self) -> Catalog:
-        return self.lake.warehouse.catalog.read()
+        return self.fixed or self.lake.warehouse.catalog.read()
 
     def named(self, ref: Ref, namespace: str | None = None) -> TableName:
         """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.
