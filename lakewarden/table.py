@@ -201,10 +201,10 @@ class TableClient:
             return rows if wanted.columns is None else rows.select(wanted.columns)
         target = self._target(user)
         if freshness == "eventual":
-            rows = read_cold(target, wanted, self.warehouse.columns)
+            rows = read_cold(target, wanted, self.warehouse.cold)
         else:
             warehouse = self.warehouse
-            rows = read_strong(target, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.columns)
+            rows = read_strong(target, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(

@@ -19,7 +19,8 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
-from lakewarden.delta.cached import ColumnCache
+from lakewarden.delta.cached import ColdCache, ColumnCache
+from lakewarden.delta.reopening import TableCache
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
@@ -51,7 +52,7 @@ class Warehouse:
     exports: Exports
     places: ScopePlaces
     headers: HeaderCache
-    columns: ColumnCache
+    cold: ColdCache
     settings: Settings
     clock: Clock
     new_id: NewId
@@ -77,7 +78,7 @@ class Warehouse:
             exports=Exports(state),
             places=ScopePlaces(state),
             headers=HeaderCache(),
-            columns=ColumnCache(settings.sql.cache_bytes),
+            cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,
             clock=clock,
             new_id=new_id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewarden.delta.fitting import field_id, fitted
+from lakewarden.delta.reopening import TableCache
 
 if TYPE_CHECKING:
     from lakewarden.delta.files import DataFile
@@ -67,6 +68,14 @@ class ColumnCache:
             while self._bytes > self._max_bytes:
                 _, dropped = self._kept.popitem(last=False)
                 self._bytes -= dropped.columns.nbytes
+
+
+@dataclass(frozen=True)
+class ColdCache:
+    """What a process keeps of tables that it reads."""
+
+    tables: TableCache
+    columns: ColumnCache
 
 
 def _missing(kept: _Kept, wanted: pa.Schema) -> list[str]:

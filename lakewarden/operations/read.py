@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.bounds import Bound, rows_within
-from lakewarden.delta.cached import ColumnCache
+from lakewarden.delta.cached import ColdCache
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.cache import HeaderCache
@@ -46,11 +46,11 @@ EVERYTHING = Wanted()
 class _ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
-    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColumnCache | None) -> None:
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
         self._target = target
         self._wanted = wanted
-        self._cache = cache
-        self._table = ScopeTable.open(target.location)
+        self._columns = None if cache is None else cache.columns
+        self._table = cache.tables.open(target.location) if cache else ScopeTable.open(target.location)
 
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)
@@ -60,11 +60,11 @@ class _ColdRows:
         if self._table is None:
             none = empty_rows(self._target.schema)
             return none if columns is None else none.select(columns)
-        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._cache)
+        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._columns)
         return rows_within(rows, self._wanted.bounds)
 
 
-def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING, cache: ColumnCache | None = None) -> pa.Table:
+def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
     return _ColdRows(target, wanted, cache).rows()
 
@@ -82,7 +82,7 @@ def read_strong(
     log_id: str,
     headers: HeaderCache,
     wanted: Wanted = EVERYTHING,
-    cache: ColumnCache | None = None,
+    cache: ColdCache | None = None,
 ) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
 
