@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakewarden.catalog.model import Column
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.rows.files import Upload
     from lakewarden.settings import Settings
 
-__all__ = ["Column", "Lakehouse", "Settings"]
+__all__ = ["Column", "Lakehouse", "Settings", "Upload"]
 __version__ = "0.1.0"
 
-_PLACES = {"Column": "lakewarden.catalog.model", "Lakehouse": "lakewarden.lakehouse", "Settings": "lakewarden.settings"}
+_PLACES = {
+    "Column": "lakewarden.catalog.model",
+    "Lakehouse": "lakewarden.lakehouse",
+    "Settings": "lakewarden.settings",
+    "Upload": "lakewarden.rows.files",
+}
 
 
 def __getattr__(name: str) -> object:

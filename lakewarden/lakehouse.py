@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lakewarden.report import ScopeReport
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
+    from lakewarden.sql.uploads import File
     from lakewarden.table import TableClient
     from lakewarden.verify.search import Searched
 
@@ -502,7 +503,7 @@ class Lakehouse:
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
-        from lakewarden.operations.erase import verify_erased
+        from lakewarden.operations.verification import verify_erased
 
         return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
 
@@ -531,6 +532,7 @@ class Lakehouse:
         role: str = "system",
         freshness: Freshness = "strong",
         wait: bool = True,
+        files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """Runs the statements of a text, one after the other. Syntax and rights of all of it are checked before any runs.
@@ -539,13 +541,14 @@ class Lakehouse:
             user: whose rows it sees and writes in USER tables.
             role: what it may do: anonymous, user, service, dba or system.
             wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
+            files: what comes along, by the name that `FILE('name')` in VALUES calls it: bytes, a `Path`, or an `Upload`.
             each: is given every result as soon as it is there.
 
         Raises:
             BadSyntax, PermissionDenied, Unsupported: nothing was done, if it can be told from the text.
             LakewardenError: a statement failed; those before it are done.
         """
-        return self.session(user=user, role=role).sql(text, freshness=freshness, wait=wait, each=each)
+        return self.session(user=user, role=role).sql(text, freshness=freshness, wait=wait, files=files, each=each)
 
     def session(self, *, user: str, role: str = "user") -> SqlSession:
         """The same doors for one user in one role, through the gate.

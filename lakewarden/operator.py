@@ -13,7 +13,7 @@ from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
-from lakewarden.operations.erase import erase, without_id
+from lakewarden.operations.erase import erase
 from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export, own_place
 from lakewarden.operations.flush import FlushTask, flush_scopes
@@ -27,7 +27,7 @@ from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.storage.paths import check_user
+from lakewarden.storage.paths import check_user, without_id
 from lakewarden.warehouse import Warehouse
 
 

@@ -33,6 +33,10 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
         ),
     ] = 0.5
+    retention_seconds: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that flushed rows stay readable for subscribers that come back (log_retention)."),
+    ] = 3600.0
 
 
 class FlushSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +114,7 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_per_folder: Annotated[
         int, Meta(ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
     ] = 5000
+    max_per_request: Annotated[int, Meta(ge=1, description="Files that one write, or one SQL text, may bring along.")] = 20
     allowed_mime: Annotated[
         tuple[str, ...], Meta(description="MIME types that are taken; `image/*` stands for all of a kind.")
     ] = ("*/*",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lakewarden.access.gate import require
@@ -28,6 +28,7 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
+from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -56,6 +57,7 @@ class Warehouse:
     settings: Settings
     clock: Clock
     new_id: NewId
+    folders: Folders = field(default_factory=Folders)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
@@ -68,15 +70,16 @@ class Warehouse:
         uri = canonical(uri)
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
+        erasures = Erasures(state)
         return cls(
             uri=uri,
             id=_identity(uri, state, catalog, new_id),
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
-            erasures=Erasures(state),
+            erasures=erasures,
             exports=Exports(state),
-            places=ScopePlaces(state),
+            places=ScopePlaces(state, erasures.mark),
             headers=HeaderCache(),
             cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,

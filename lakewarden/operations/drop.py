@@ -15,7 +15,7 @@ from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
-from lakewarden.operations.files import remove_files
+from lakewarden.operations.files import remove_every_file
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
@@ -37,7 +37,7 @@ def drop_scope(task: DropTask) -> ScopeReport:
 
     def run() -> ScopeReport:
         version = fence(task.target, job_id=task.job_id)
-        remove_files(task.target)
+        remove_every_file(task.target)
         return ScopeReport(
             task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.access.gate import Session, TableOf
@@ -19,6 +20,7 @@ from lakewarden.warehouse import find_table
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
     from lakewarden.operations.read import Freshness
+    from lakewarden.rows.files import Upload
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Context:
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
+    uploads: Mapping[str, Upload] = field(default_factory=dict)
     fixed: Catalog | None = None
     """The catalog for all of one query, so that it sees one moment of it, by one look."""
 

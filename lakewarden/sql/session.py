@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
@@ -15,11 +15,13 @@ from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse
 from lakewarden.sql.results import Result
+from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
     from lakewarden.operations.read import Freshness
+    from lakewarden.sql.own import OwnTable
 
 
 class SqlSession:
@@ -38,12 +40,14 @@ class SqlSession:
         *,
         freshness: Freshness = "strong",
         wait: bool = True,
+        files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
         context = Context(self._lake, self._duck, self._door, self._namespace, freshness, wait)
         rights.check_batch(context, statements)
+        context.uploads = uploads_for(statements, files or {}, self._lake.warehouse.settings.files)
         results = []
         for statement in statements:
             results.append(execute(context, statement))
@@ -51,6 +55,25 @@ class SqlSession:
             if each is not None:
                 each(results[-1])
         return results
+
+    def table(self, name: str) -> OwnTable:
+        """A table as this session may use it.
+
+        Raises:
+            NotFound: no such table.
+        """
+        from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
+
+        return OwnTable(self._lake.table(name), self._door)
+
+    def execute_as(self, user: str) -> SqlSession:
+        """A session in another user's place, as EXECUTE AS USER.
+
+        Raises:
+            PermissionDenied: the role may not take that user's place.
+        """
+        taken = self._door.execute_as(self._lake.warehouse.catalog.read(), check_user(user))
+        return SqlSession(self._lake, taken.session)
 
 
 def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:

@@ -211,8 +211,17 @@ class OnConflict:
 
 
 @dataclass(frozen=True)
+class FileValue:
+    """`FILE('name')` as the value of a row of VALUES, counted from 0, at a place in it."""
+
+    row: int
+    place: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Insert:
-    """`columns` are empty where the text names none: all of the table's then, in order."""
+    """`columns` are empty where the text names none: all of the table's then, in order. `rows` has NULL in place of `files`."""
 
     table: Ref
     columns: tuple[str, ...]
@@ -220,6 +229,7 @@ class Insert:
     """None for DEFAULT VALUES."""
     conflict: OnConflict | None = None
     alias: str | None = None
+    files: tuple[FileValue, ...] = ()
 
 
 @dataclass(frozen=True)
