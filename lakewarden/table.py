@@ -248,9 +248,10 @@ class TableClient:
             return rows if wanted.columns is None else rows.select(wanted.columns)
         place = partial(self._target, user)
         if freshness == "eventual":
-            rows = read_cold(place, wanted)
+            rows = read_cold(place, wanted, self.warehouse.cold)
         else:
-            rows = read_strong(place, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
+            warehouse = self.warehouse
+            rows = read_strong(place, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(
