@@ -1,54 +1,49 @@
-"""The Python client: one warehouse, its tables, and the operations over them."""
+"""The Python client: one warehouse, its tables, and the operations over them.
+
+An operation is imported where it is called: all of them together take as long as a whole query from the command line.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
-from lakewarden.catalog.certificate import Certificate, certificates
-from lakewarden.catalog.evolution import Alteration
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
 from lakewarden.log.view import read_views
-from lakewarden.operations.alter import alter
 from lakewarden.operations.asked import EraseAsked, find_asked
-from lakewarden.operations.check import Finding, check, storages_named
-from lakewarden.operations.compact import CompactOptions
-from lakewarden.operations.declare import make_table
-from lakewarden.operations.erase import ask_erasure, verify_erased
-from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
-from lakewarden.operations.health import StorageHealth, health
-from lakewarden.operations.jobs import Job, JobLog, Queueable
-from lakewarden.operations.optimize import OptimizeOptions
-from lakewarden.operations.read import Freshness
-from lakewarden.operations.restore import RestoreOptions
-from lakewarden.operations.scopes import named_tables, targets_of
-from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage
-from lakewarden.operations.tags import Tag, add_tag
-from lakewarden.operations.vacuum import VacuumOptions
-from lakewarden.operator import Asked, Operator
+from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
-from lakewarden.planning.propose import planned_flush, vacuumable
-from lakewarden.planning.status import ScopeStatus, status
-from lakewarden.report import ScopeReport
-from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings
+from lakewarden.settings import Settings, check_settings, load_settings
 from lakewarden.storage.paths import check_user
-from lakewarden.table import TableClient
-from lakewarden.verify.search import Searched
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 if TYPE_CHECKING:
+    from lakewarden.catalog.certificate import Certificate
+    from lakewarden.catalog.evolution import Alteration
+    from lakewarden.operations.check import Finding
+    from lakewarden.operations.export import Export
+    from lakewarden.operations.health import StorageHealth
+    from lakewarden.operations.jobs import Job, Queueable
+    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.tags import Tag
+    from lakewarden.operator import Operator
+    from lakewarden.planning.status import ScopeStatus
+    from lakewarden.report import ScopeReport
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
+    from lakewarden.table import TableClient
+    from lakewarden.verify.search import Searched
 
 
 class Lakehouse:
@@ -60,7 +55,14 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
-        self._operator = Operator(warehouse, engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
+
+    @cached_property
+    def _operator(self) -> Operator:
+        from lakewarden.operations.jobs import JobLog
+        from lakewarden.operator import Operator
+
+        warehouse = self.warehouse
+        return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
     @classmethod
     def open(
@@ -84,7 +86,7 @@ class Lakehouse:
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        chosen = settings or Settings()
+        chosen = check_settings(settings) if settings else load_settings(os.environ)
         return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
 
     def close(self) -> None:
@@ -150,6 +152,8 @@ class Lakehouse:
                 another warehouse's.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
+        from lakewarden.operations.storages import make_storage, new_storage
+
         wanted = new_storage(
             storage_id,
             type,
@@ -181,6 +185,8 @@ class Lakehouse:
 
         A template changes only while no table of its type lies on the storage.
         """
+        from lakewarden.operations.storages import StorageChange, change_storage
+
         change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
         return change_storage(self.warehouse, storage_id, change)
 
@@ -223,6 +229,8 @@ class Lakehouse:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
         """
+        from lakewarden.operations.declare import make_table
+
         full = TableName.parse(name)
         if not (if_not_exists and full in self.warehouse.catalog.read().tables):
             make_table(self.warehouse, full, type, columns, primary_key, options or {})
@@ -237,6 +245,8 @@ class Lakehouse:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
         """
+        from lakewarden.operations.alter import alter
+
         return alter(self.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
@@ -273,6 +283,8 @@ class Lakehouse:
         """Raises:
         NotFound: no such table.
         """
+        from lakewarden.table import TableClient
+
         table = find_table(self.warehouse.catalog.read(), TableName.parse(name))
         return TableClient(self.warehouse, table, self.warehouse.writer(table))
 
@@ -289,10 +301,14 @@ class Lakehouse:
 
     def status(self) -> list[ScopeStatus]:
         """The scopes with pending rows and how their tables stand, the one that waits longest first."""
+        from lakewarden.planning.status import status
+
         return status(self.warehouse, self.pending())
 
     def check(self, storage: str | None = None) -> list[Finding]:
         """Is every storage reachable, every scope readable, log and table consistent?"""
+        from lakewarden.operations.check import check
+
         return check(self.warehouse, self._engine.run, storage)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
@@ -301,11 +317,18 @@ class Lakehouse:
         Raises:
             NotFound: no such storage.
         """
+        from lakewarden.operations.check import storages_named
+        from lakewarden.operations.health import health
+
         chosen = storages_named(self.warehouse.catalog.read(), storage).values()
         return [health(self.warehouse, one, extended=extended) for one in chosen]
 
     def plan(self, *tables: str) -> list[ScopeReport]:
         """What maintenance would do now, and why: a report for each operation on a scope that has something to do."""
+        from lakewarden.operations.scopes import named_tables
+        from lakewarden.operations.vacuum import VacuumOptions
+        from lakewarden.planning.propose import planned_flush, vacuumable
+
         names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
         flushes = [planned_flush(self.warehouse, due) for due in self.due() if due.pending.table in names]
         compact = self.compact(*tables, dry_run=True)
@@ -331,6 +354,8 @@ class Lakehouse:
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
+        from lakewarden.operations.compact import CompactOptions
+
         return self._operator.maintain(
             Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
         )
@@ -347,6 +372,8 @@ class Lakehouse:
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
+        from lakewarden.operations.optimize import OptimizeOptions
+
         options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
         return self._operator.maintain(Asked(tables, user), options, dry_run=dry_run)
 
@@ -363,6 +390,8 @@ class Lakehouse:
         Raises:
             InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
+        from lakewarden.operations.vacuum import VacuumOptions
+
         return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=dry_run)
 
     def restore(
@@ -382,6 +411,8 @@ class Lakehouse:
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
+        from lakewarden.operations.restore import RestoreOptions
+
         found = self.table(table).table
         if (version is None) == (timestamp is None):
             raise InvalidArgument(f"restore {table}: give either a version or a timestamp")
@@ -415,6 +446,8 @@ class Lakehouse:
             NotFound: no finished export, or no such table in it or here; nothing was written.
             Corrupt: a file is not what the manifest says; nothing was written.
         """
+        from lakewarden.operations.export import chosen, exported_rows, read_manifest
+
         found = read_manifest(source)
         wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
         counts: dict[str, int] = {}
@@ -449,6 +482,8 @@ class Lakehouse:
         Raises:
             NotFound, InvalidArgument: as `erase`.
         """
+        from lakewarden.operations.erase import ask_erasure
+
         return ask_erasure(self.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
 
     def asked_erasure(self, request: str) -> EraseAsked:
@@ -468,14 +503,20 @@ class Lakehouse:
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
+        from lakewarden.operations.verification import verify_erased
+
         return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
 
     def erasures(self) -> list[Certificate]:
         """The certificates, oldest first."""
+        from lakewarden.catalog.certificate import certificates
+
         return certificates(self.warehouse.state)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
+        from lakewarden.operations.tags import add_tag
+
         catalog = self.warehouse.catalog.read()
         scope = Scope(TableName.parse(table), user)
         target = self.warehouse.target(catalog, scope)
@@ -528,6 +569,8 @@ class Lakehouse:
             NotFound, InvalidArgument: a table or a user is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
+        from lakewarden.operations.scopes import targets_of
+
         if operation == "evict":
             self._operator.evict(Asked(tables, user), dry_run=True)
         elif operation == "export":
@@ -544,6 +587,8 @@ class Lakehouse:
 
     def waiting_jobs(self) -> list[Job]:
         """What `run_jobs` would run now, oldest first."""
+        from lakewarden.runner import Runner
+
         return Runner(self._operator).waiting()
 
     def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
@@ -551,6 +596,8 @@ class Lakehouse:
 
         What a runner left that shows no life any more is taken over.
         """
+        from lakewarden.runner import Runner
+
         return Runner(self._operator).run_waiting(only)
 
     def kill_job(self, job_id: str) -> Job:

@@ -13,7 +13,7 @@ from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
-from lakewarden.operations.erase import erase, without_id
+from lakewarden.operations.erase import erase
 from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export, own_place
 from lakewarden.operations.flush import FlushTask, flush_scopes
@@ -21,30 +21,14 @@ from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
 from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.request import Asked
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.storage.paths import check_user
+from lakewarden.storage.paths import check_user, without_id
 from lakewarden.warehouse import Warehouse
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What an operation was asked to work on: tables by name (all where none is named), for every user or for one."""
-
-    tables: tuple[str, ...] = ()
-    user: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """As a job keeps it."""
-        return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
-
-    @classmethod
-    def of(cls, job: Job) -> Asked:
-        return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
 
 
 @dataclass(frozen=True)

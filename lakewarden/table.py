@@ -14,6 +14,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, InvalidArgument, NotFound, Terminal, Unsupported
+from lakewarden.log.closing import is_closed
 from lakewarden.log.gather import Receipt
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import DELETE, SEQ, TARGET, UPSERT, USER, LogBatch, log_batch
@@ -171,15 +172,20 @@ class TableClient:
         return self._behind(lambda: batch, self._filing(user, taken.files)) if taken.files else self._append(batch)
 
     def _filing(self, user: str | None, files: Sequence[tuple[FileRef, bytes]] = ()) -> Filing:
-        if files and user is not None:
-            self._keep_place(check_user(user))
-        return Filing(user, files, self._target)
+        noted = self._keep_place(check_user(user)) if files and user is not None else None
+        return Filing(user, files, self._target, noted)
 
-    def _keep_place(self, user: str) -> None:
-        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves."""
-        self.warehouse.settle_place(self.warehouse.catalog.read(), self.table, user)
-        if user not in self.warehouse.registry.users(self.table.id):
-            self.warehouse.registry.add(self.table.id, {user})
+    def _keep_place(self, user: str) -> str | None:
+        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
+
+        Returns the key of a new note. A user who is being erased gets none.
+        """
+        warehouse = self.warehouse
+        if is_closed(warehouse.state, self.table.log_id, user, warehouse.erasures.mark):
+            raise BeingErased(frozenset({user}))
+        warehouse.settle_place(warehouse.catalog.read(), self.table, user)
+        known = user in warehouse.registry.users(self.table.id)
+        return None if known else warehouse.registry.add(self.table.id, {user})
 
     def _check_file_column(self, column: str) -> None:
         require(self.table, "files", "files")
@@ -375,8 +381,10 @@ class TableClient:
                 filing.settle(held, self._brought(batch))
                 return receipt
             raise Conflict(f"{self.table.name} was written to {_ATTEMPTS} times in between; try again")
-        except (Terminal, Conflict, BeingErased):  # after any other error the rows may be there, and need their files
+        except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be there, and need their files
             filing.undo()
+            if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
+                self.warehouse.registry.withdraw(self.table.id, filing.noted, {filing.user})
             raise
 
     def _check_absent(self, batch: LogBatch) -> None:

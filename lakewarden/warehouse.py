@@ -67,15 +67,16 @@ class Warehouse:
         uri = canonical(uri)
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
+        erasures = Erasures(state)
         return cls(
             uri=uri,
             id=_identity(uri, state, catalog, new_id),
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
-            erasures=Erasures(state),
+            erasures=erasures,
             exports=Exports(state),
-            places=ScopePlaces(state),
+            places=ScopePlaces(state, erasures.mark),
             headers=HeaderCache(),
             settings=settings,
             clock=clock,

@@ -32,13 +32,20 @@ class ScopeRegistry:
         """
         return frozenset().union(*self._segments(table_id).values())
 
-    def add(self, table_id: str, users: Iterable[str]) -> None:
-        """Adds users, in one object; those who are there already do no harm."""
-        added = frozenset(users)
-        if added:
-            self._write(table_id, added)
-            if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
-                self._fold(table_id)
+    def add(self, table_id: str, users: Iterable[str]) -> str:
+        """Adds users, in one object, and returns its key; those who are there already do no harm."""
+        key = self._write(table_id, frozenset(users))
+        if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
+            self._fold(table_id)
+        return key
+
+    def withdraw(self, table_id: str, key: str, users: Iterable[str]) -> None:
+        """Takes back users that `add` noted under this key. Who was added by others as well stays."""
+        gone = frozenset(users)
+        if noted := self._segments(table_id).get(key):
+            if kept := noted - gone:
+                self._write(table_id, kept)
+            self._store.delete([key])
 
     def discard(self, table_id: str, user: str) -> bool:
         """Forgets one user of a table, and what others fold meanwhile too; whether there was one."""
@@ -60,8 +67,10 @@ class ScopeRegistry:
         self._write(table_id, frozenset().union(*folded.values()))
         self._store.delete(folded)
 
-    def _write(self, table_id: str, users: frozenset[str]) -> None:
-        self._store.create(f"{_prefix(table_id)}/{self._new_id()}", json.dumps(sorted(users), ensure_ascii=False).encode())
+    def _write(self, table_id: str, users: frozenset[str]) -> str:
+        key = f"{_prefix(table_id)}/{self._new_id()}"
+        self._store.create(key, json.dumps(sorted(users), ensure_ascii=False).encode())
+        return key
 
     def _segments(self, table_id: str) -> dict[str, frozenset[str]]:
         """All objects, read. Lists until nothing new shows: a folding may hide its objects from a listing under way."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from lakewarden.cli.context import emit_reports, invocation
-from lakewarden.operations.restore import parse_moment
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
@@ -84,6 +83,8 @@ def restore(
     dry_run: bool = typer.Option(False, help="Say which rows and files would change, and change nothing."),
 ) -> None:
     """Bring scopes back to an earlier version; the rows come back, never an older schema."""
+    from lakewarden.operations.restore import parse_moment  # brings Delta: not for the start of other commands
+
     call = invocation(context)
     with call.lake("restore") as lake:
         reports = lake.restore(

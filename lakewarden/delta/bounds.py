@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakewarden.delta.files import DataFile
-from lakewarden.delta.table import ScopeTable
+if TYPE_CHECKING:
+    from lakewarden.delta.files import DataFile
+    from lakewarden.delta.table import ScopeTable
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ fence once nobody can hold such a snapshot any more.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lakewarden.clock import Clock
 from lakewarden.connection import Location
@@ -46,16 +45,7 @@ def fence(target: ScopeTarget, *, job_id: str) -> int | None:
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
-@dataclass(frozen=True)
-class Fenced:
-    """The fence's version, and what lay there before: files of every kind, and their bytes."""
-
-    version: int
-    files: int
-    bytes: int
-
-
-def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> Fenced:
+def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> int:
     """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
 
     What cannot be opened is removed whole. May be repeated.
@@ -64,14 +54,13 @@ def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Cl
         Conflict: others kept on committing.
     """
     place = place_of(target.location)
-    before = place.sizes()
     for _ in range(_ATTEMPTS):
         try:
             version = _settled(target, place, watermark, job_id, clock)
         except Conflict:
             continue
         _clear(target.location, version)
-        return Fenced(version, len(before), sum(before.values()))
+        return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 

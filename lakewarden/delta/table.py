@@ -6,7 +6,7 @@ which is what makes a flush exactly once (docs/log.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
@@ -21,12 +21,13 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed
+from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed, transactions_of
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.opening import check_absent, opened
 from lakewarden.delta.outcome import certain
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
+from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
@@ -141,8 +142,11 @@ class ScopeTable:
         return self._transactions[app_id]
 
     @cached_property
-    def _newest_transactions(self) -> dict[str, int]:
+    def _newest_transactions(self) -> Mapping[str, int]:
         """Those of the newest commit, which is mostly a flush of ours and says all that is asked."""
+        ours = REMEMBERED.recall(map(str, self.adds.column("path").to_pylist()), self.version)
+        if ours is not None:
+            return ours
         commit = CommitLog(place_of(self.location)).read(self.version)
         return {} if commit is None else commit.transactions
 
@@ -219,6 +223,7 @@ class ScopeTable:
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
+        transactions = transactions_of(transaction, batch)
         # where the columns change, delta-rs itself removes all that there is, in the same commit
         removals = [] if evolves else removed(removes, now, data_change=data_change)
         with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
@@ -226,10 +231,13 @@ class ScopeTable:
                 [*added(adds, now, data_change=data_change), *removals],
                 "overwrite" if evolves else "append",
                 delta_schema(schema),
-                commit_properties=commit_properties(stamp, transaction, batch, strict=strict, read_version=self.version),
+                commit_properties=commit_properties(stamp, transactions, strict=strict, read_version=self.version),
                 post_commithook_properties=HOOKS,
             )
-        return self.version + 1 if strict else self._landed(stamp)
+        if not strict:
+            return self._landed(stamp)
+        REMEMBERED.remember(adds, self.version + 1, transactions)
+        return self.version + 1
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
         """Refuses what delta-rs would take and get wrong."""
@@ -265,7 +273,7 @@ class ScopeTable:
                 [],
                 "overwrite",
                 self.delta.schema(),
-                commit_properties=commit_properties(stamp, transaction, strict=True, read_version=self.version),
+                commit_properties=commit_properties(stamp, transactions_of(transaction), strict=True, read_version=self.version),
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1

@@ -17,11 +17,15 @@ Held = tuple[str | None, FileRef]
 
 @dataclass
 class Filing:
-    """What a change brings along, for one scope; `target` gives the scope of any user that it touches."""
+    """What a change brings along, for one scope; `target` gives the scope of any user that it touches.
+
+    `noted` is the key of the registry's note of the scope, where this change was the first to make it.
+    """
 
     user: str | None
     files: Sequence[tuple[FileRef, bytes]]
     target: Callable[[str | None], ScopeTarget]
+    noted: str | None = None
     _stored: bool = field(default=False, init=False)
 
     def store(self) -> None:

@@ -16,6 +16,7 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
@@ -68,8 +69,8 @@ def flush_scopes(
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
     if not tasks:
         return []
-    tasks = _placed(warehouse, catalog, tasks)
-    _register(warehouse, catalog, tasks)
+    reach("planned")
+    tasks = _registered(warehouse, catalog, views, _placed(warehouse, catalog, tasks))
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
@@ -164,15 +165,30 @@ def _placed(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) 
     return placed
 
 
-def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> None:
-    """Records new scopes before their first commit, so that none is ever forgotten; one object a table."""
+def _registered(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], tasks: Sequence[FlushTask]) -> list[FlushTask]:
+    """Records new scopes before their first commit, so that none is ever forgotten; one object a table.
+
+    Returns the tasks without those of users who were erased since the log was read: nobody would forget them again.
+    """
     users: dict[str, set[str]] = defaultdict(set)
     for task in tasks:
         if task.target.scope.user is not None:
-            users[find_table(catalog, task.target.scope.table).id].add(task.target.scope.user)
-    for table_id, found in users.items():
-        if new := found - warehouse.registry.users(table_id):
-            warehouse.registry.add(table_id, new)
+            users[task.log_id].add(task.target.scope.user)
+    table_ids = {table.log_id: table.id for table in cold_tables(catalog)}
+    gone = {log_id: _register(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
+    return [task for task in tasks if task.pending.user not in gone.get(task.log_id, ())]
+
+
+def _register(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
+    """Which of them were erased meanwhile, and so are not recorded."""
+    new = users - warehouse.registry.users(table_id)
+    if not new:
+        return set()
+    noted = warehouse.registry.add(table_id, new)
+    gone = gone_since(warehouse.state, view, new, warehouse.erasures.mark)
+    if gone:
+        warehouse.registry.withdraw(table_id, noted, gone)
+    return gone
 
 
 def _settle(
@@ -188,6 +204,14 @@ def _settle(
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or given up."""
-    settings = warehouse.settings.log
-    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers, reach=reach)
+    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or dropped."""
+    settle(
+        warehouse.state,
+        view,
+        marks,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        cache=warehouse.headers,
+        reach=reach,
+    )

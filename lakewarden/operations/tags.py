@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.connection import Location
@@ -79,11 +79,11 @@ def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tu
     return kept
 
 
-def remove_tags(state: ObjectStore, table_id: str, user: str) -> int:
-    """Removes every tag of one user's scope; how many there were."""
-    found = [entry.key for entry in state.list(_home(table_id, user))]
-    state.delete(found)
-    return len(found)
+def remove_tags(state: ObjectStore, table_id: str, user: str, found: Callable[[int], None]) -> None:
+    """Removes every tag of one user's scope; `found` is told how many there are, before the first goes."""
+    keys = [entry.key for entry in state.list(_home(table_id, user))]
+    found(len(keys))
+    state.delete(keys)
 
 
 def _key(table_id: str, tag: Tag) -> str:

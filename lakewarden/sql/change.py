@@ -22,6 +22,7 @@ from lakewarden.sql.given import given_rows, is_default
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
+from lakewarden.sql.scan import for_duck
 from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
 from lakewarden.table import TableClient
 
@@ -154,7 +155,7 @@ def _merged(
     where = statement.conflict.where if statement.conflict else None
     if where is not None:
         query = query.where(_of_target(where, table.schema, alias), copy=False)
-    found = select.run(context, query, {table.name: live}, {_EXCLUDED: select.for_duck(incoming, table.schema)})
+    found = select.run(context, query, {table.name: live}, {_EXCLUDED: for_duck(incoming, table.schema)})
     return _changed(context, table, found, assignments)
 
 

@@ -10,7 +10,6 @@ from lakewarden.access.gate import Session, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
 from lakewarden.rows.files import Upload
 from lakewarden.scope import TableName
 from lakewarden.sql.duck import Duck
@@ -21,6 +20,7 @@ from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.operations.read import Freshness
 
 
 @dataclass

@@ -9,7 +9,6 @@ from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.duck import Duck
@@ -22,6 +21,7 @@ from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.operations.read import Freshness
 
 
 class SqlSession:

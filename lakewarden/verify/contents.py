@@ -15,12 +15,14 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
     match room:
         case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
             return "a cut of the write log that marks the user by name"
-        case "tags" if formats.field(said, "user") == user:
-            return "a tag of the user"
+        case "tags" | "leases" if formats.field(said, "user") == user:
+            return "a tag of the user" if room == "tags" else "a reader's lease on the user's scope"
         case "scopes" if isinstance(said, list) and user in said:
             return "the user in the list of a table's scopes"
         case "jobs" if _job_names(said, user):
             return "a job that names the user"
+        case "audit" if user in (formats.field(said, "actor_user_id"), formats.field(said, "subject_user_id")):
+            return "an entry of the audit log that names the user"
     return ""
 
 

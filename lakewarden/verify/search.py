@@ -24,6 +24,10 @@ _DELTA_LOG = "_delta_log/"
 _INSIDE = frozenset({"_delta_log", "_files"})
 """Directories in every scope, whatever a user may be called."""
 
+_OF_TABLES = frozenset({"tags", "leases", "scopes"})
+_OF_ALL = frozenset({"jobs", "audit"})
+"""Rooms of the warehouse's state by what they belong to: single tables, or all of the warehouse."""
+
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
 
@@ -148,16 +152,16 @@ class _Look:
     def _in_users_scope(self, found: Found) -> bool:
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
-            whose = match(suspect.template, suspect.namespace, suspect.name, key)
-            if key != found.uri and whose is not None and stands_for(whose.user, self._wanted.user):
+            whose = None if key == found.uri else match(suspect.template, suspect.namespace, suspect.name, key)
+            if whose is not None and stands_for(whose.user, self._wanted.user):
                 return True
         return False
 
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
-        asked = {"log": self._logs, "tags": self._tables, "scopes": self._tables}.get(room, set())
-        relevant = owner in asked or room == ".tmp" or (room == "jobs" and self._wanted.whole)
+        asked = self._logs if room == "log" else self._tables if room in _OF_TABLES else set()
+        relevant = owner in asked or room == ".tmp" or (room in _OF_ALL and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
         if room == "erasures" and rest == f"asked/{self._wanted.mark}":
@@ -197,8 +201,8 @@ class _Look:
         user = self._wanted.user
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
-            folders = within(suspect.template, suspect.namespace, suspect.name, key)
-            if key == found.uri or folders is None:
+            folders = None if key == found.uri else within(suspect.template, suspect.namespace, suspect.name, key)
+            if folders is None:
                 continue
             whose = match(suspect.template, suspect.namespace, suspect.name, key)
             if whose is not None and stands_for(whose.user, user):

@@ -24,6 +24,7 @@ from jobs.flush import flush_job
 from jobs.record import record_job
 from jobs.tags import SCOPE
 from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.bucket import path_of
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
 from tests.jobs.conftest import RunJob
@@ -126,8 +127,7 @@ def test_a_failure_does_not_name_the_user(chat: str, instance: dg.DagsterInstanc
     write(chat, USER, 1, 2)
     with Lakehouse.open(chat) as lake:
         lake.flush()
-        home = Path(lake.warehouse.uri) / "data" / "chat" / "messages"
-    stray = home / "ada" / USER / "x"
+        stray = path_of(lake.warehouse.uri) / "data/chat/messages/ada" / USER / "x"
     stray.parent.mkdir()
     stray.write_text("x")
     assert not run_job(erase_job, {"request": ask(chat), "dry_run": False}).success
