@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Clock = Callable[[], datetime]
 """Returns the current moment, timezone-aware, in UTC."""
@@ -24,6 +26,11 @@ def random_id() -> str:
 def to_millis(moment: datetime) -> int:
     """Milliseconds since the epoch, the unit of Delta's own timestamps."""
     return int(moment.timestamp() * 1000)
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since the epoch, exactly: what the write log dates by."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def from_millis(millis: int) -> datetime:

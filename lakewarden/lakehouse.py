@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING
 from lakewarden.catalog import changes
 from lakewarden.catalog.certificate import Certificate, certificates
 from lakewarden.catalog.evolution import Alteration
+from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
+from lakewarden.live.feed import Feeds
+from lakewarden.live.subscription import Pause, Subscription, wait
 from lakewarden.log.view import read_views
 from lakewarden.operations.alter import alter
 from lakewarden.operations.asked import EraseAsked, find_asked
@@ -59,6 +63,7 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
+        self.feeds = Feeds(warehouse.state, warehouse.headers, LiveQueries(warehouse.state), time.monotonic)
         self._operator = Operator(warehouse, engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
     @classmethod
@@ -515,6 +520,59 @@ class Lakehouse:
         from lakewarden.sql.session import open_session  # sqlglot: a third of a second that other commands need not spend
 
         return open_session(self, user, role)
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """The rows that a query shows, then each change to them: docs/subscriptions.md.
+
+        Args:
+            text: `SELECT … FROM namespace.table [WHERE …]` over one table, or a SUBSCRIBE statement.
+            user, role: as in `sql`.
+            from_seq: the last `_seq` that was delivered before; what came after it is told, and no rows to begin with. -1
+                is before the first.
+            last_rows: begin with so many of the newest rows; all where it is not given.
+            batch_size: rows that are looked at at once.
+            interval: seconds between two looks at the log, when it is iterated.
+            timeout: seconds without an event after which iterating ends; None for never.
+            pause: waits for so many seconds.
+
+        Raises:
+            BadSyntax, InvalidArgument, Unsupported: the text asks for more than rows of one table; or `from_seq` is too old:
+                the message names the oldest that works.
+            NotFound, PermissionDenied: there is no such table, or the session may not read it.
+        """
+        return self.session(user=user, role=role).subscribe(
+            text,
+            from_seq=from_seq,
+            last_rows=last_rows,
+            batch_size=batch_size,
+            interval=interval,
+            timeout=timeout,
+            pause=pause,
+        )
+
+    def live_queries(self) -> list[LiveQuery]:
+        """The subscriptions of every process, oldest first."""
+        return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
+
+    def kill_live_query(self, live_id: str) -> LiveQuery:
+        """Ends a subscription, wherever it is, at its next look.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return LiveQueries(self.warehouse.state).kill(live_id)
 
     # Jobs
 

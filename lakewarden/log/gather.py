@@ -10,16 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
-from lakewarden.clock import Clock, NewId
+from lakewarden.clock import Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import position_of, seq_of
 from lakewarden.log.segment import Chunk, pack_segment
 from lakewarden.settings import LogSettings
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -198,7 +195,7 @@ class Gathering:
 
     def _put(self, schema_version: int, chunks: Sequence[Chunk], users: frozenset[str], after: int | None) -> int:
         put_id = self._new_id()
-        stored_at = (self._clock() - _EPOCH) // timedelta(microseconds=1)  # exactly: rows of STREAM tables expire by it
+        stored_at = to_micros(self._clock())  # exactly: rows of STREAM tables expire by it
         return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
 
 

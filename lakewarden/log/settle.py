@@ -90,7 +90,7 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         erased=remember_erased(view.cut.erased, plan.erased),
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
-        rewound={user: seq for user, seq in view.cut.rewound.items() if seq > plan.history.forgotten},
+        rewound=view.cut.rewound,
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))

@@ -14,6 +14,7 @@ from datetime import UTC
 from lakewarden.catalog.certificate import Certificate, ErasedTable, keep_certificate
 from lakewarden.catalog.erasures import Erasure
 from lakewarden.catalog.exports import ExportRecord
+from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import system_clock
 from lakewarden.connection import Location
@@ -208,8 +209,9 @@ def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> list[ScopeReport]
 
 
 def _forget(warehouse: Warehouse, scope: _Scope, user: str) -> int:
-    """Tags and the registry's entry; how many tags there were."""
+    """Tags, subscriptions and the registry's entry; how many tags there were."""
     warehouse.registry.discard(scope.table.id, user)
+    LiveQueries(warehouse.state).forget(scope.table.log_id, user)
     return remove_tags(warehouse.state, scope.table.id, user)
 
 

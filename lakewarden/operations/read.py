@@ -81,10 +81,17 @@ def read_strong(
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
+    return read_strong_upto(target, state, log_id, headers, wanted)[0]
+
+
+def read_strong_upto(
+    target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache, wanted: Wanted = EVERYTHING
+) -> tuple[pa.Table, int]:
+    """The same, and the last possible `_seq` of what was read."""
 
     def look() -> LogScope:
         return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
     found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema)))
     cold = found.cold.rows()
-    return cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
+    return (cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)), found.end

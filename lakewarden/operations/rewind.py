@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lakewarden.clock import to_micros
+from lakewarden.log.advance import advance
+from lakewarden.log.cut import Cut
 from lakewarden.log.view import LogView, read_view
 from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
@@ -43,6 +46,7 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
     make = _discard if asked.discard_pending else _flush_first
     made = {report.scope: report for report in make(warehouse, run, large, asked, sound, view)}
+    _tell_subscribers(warehouse, view.log_id, [report for report in made.values() if report.outcome == "done"])
     return [made.get(plan.scope, plan) for plan in plans]
 
 
@@ -67,6 +71,23 @@ def _discard(
     if settled:
         settle_log(warehouse, view, settled)
     return reports
+
+
+def _tell_subscribers(warehouse: Warehouse, log_id: str, restored: Sequence[ScopeReport]) -> None:
+    """Notes in the log whose rows went back; no row of the log says so."""
+    marks = [warehouse.erasures.mark(report.scope.user or "") for report in restored]
+    if not marks:
+        return
+    now = to_micros(warehouse.clock())
+    since = now - int(warehouse.settings.log.retention_seconds * 1_000_000)
+
+    def noted(cut: Cut) -> Cut | None:
+        if cut.sealed or all(cut.rewound.get(mark, 0) >= now for mark in marks):
+            return None
+        recent = {mark: at for mark, at in cut.rewound.items() if at >= since}
+        return replace(cut, rewound=recent | {mark: max(now, recent.get(mark, 0) + 1) for mark in marks})
+
+    advance(warehouse.state, log_id, noted)
 
 
 def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:

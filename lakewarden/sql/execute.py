@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.sql import change, define, operate, rights, select, show
+from lakewarden.sql import change, define, operate, rights, select, show, subscribe
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.later import later
 from lakewarden.sql.results import Result
 
 
@@ -25,10 +24,7 @@ def execute(context: Context, statement: of.Statement) -> Result:
 def _run(context: Context, statement: of.Statement) -> Result:
     if isinstance(statement, of.ExecuteAs):
         return _run(context.through(context.door.execute_as(context.catalog(), statement.user)), statement.statement)
-    verb = _VERBS.get(type(statement))
-    if verb is None:
-        raise later(_LATER.get(type(statement), type(statement).__name__))
-    result = verb(context, statement)
+    result = _VERBS[type(statement)](context, statement)
     audited = _AUDITED.get(type(statement))
     if audited is not None:
         context.door.audit.note(context.session, audited[0], audited[1](context, statement))
@@ -75,6 +71,8 @@ _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.Vacuum: operate.vacuum,
     of.Restore: operate.restore,
     of.KillJob: operate.kill_job,
+    of.KillLiveQuery: operate.kill_live_query,
+    of.Subscribe: subscribe.peek,
     of.ExportUserData: operate.export_user_data,
 }
 
@@ -91,10 +89,6 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
     of.AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
+    of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }
 """What is noted when it is done, and upon what. Users are noted where they are made (`operations.users`)."""
-
-_LATER: dict[type, str] = {
-    of.Subscribe: "SUBSCRIBE",
-    of.KillLiveQuery: "KILL LIVE QUERY",
-}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
+from lakewarden.live.subscription import Pause, Subscription, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.operations.read import Freshness
@@ -14,8 +15,9 @@ from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
-from lakewarden.sql.parse import parse
+from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
+from lakewarden.sql.subscribe import Manner, open_subscription
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
@@ -51,6 +53,24 @@ class SqlSession:
             if each is not None:
                 each(results[-1])
         return results
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """As `Lakehouse.subscribe`."""
+        statement = parse_subscription(text)
+        context = Context(self._lake, self._duck, self._door, self._namespace)
+        rights.check_batch(context, [statement])
+        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
+        return open_subscription(context, statement, manner)
 
 
 def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:

@@ -156,7 +156,7 @@ class _Look:
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
-        asked = {"log": self._logs, "tags": self._tables, "scopes": self._tables}.get(room, set())
+        asked = {"log": self._logs, "live": self._logs, "tags": self._tables, "scopes": self._tables}.get(room, set())
         relevant = owner in asked or room == ".tmp" or (room == "jobs" and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
