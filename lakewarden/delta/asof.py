@@ -26,8 +26,11 @@ class Base:
     """The flushes that came after it, newest first."""
 
 
-def base_at(table: ScopeTable, app_id: str, seq: int) -> Base:
+def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Base:
     """The newest version without any row of the log beyond `seq`.
+
+    Args:
+        rewound: a `_seq` that was given after the last restore; None where that is not known.
 
     Raises:
         InvalidArgument: the table was restored since, or its log does not reach back that far.
@@ -37,10 +40,10 @@ def base_at(table: ScopeTable, app_id: str, seq: int) -> Base:
     later: list[CommitStamp] = []
     for entry in walk(place_of(table.location), table.version):
         oldest, stamp = entry.version, entry.stamp
-        if entry.operation == _RESTORE:
+        if entry.operation == _RESTORE and (rewound is None or seq < rewound):
             raise InvalidArgument(
-                f"the rows were restored by version {entry.version} since _seq {seq}, or no row has come since the restore:"
-                " what was delivered is not so any more; subscribe without from_seq"
+                f"version {entry.version} restored the rows since _seq {seq} was given: what was delivered is not so any more;"
+                " subscribe without from_seq"
             )
         if stamp is not None and stamp.operation in (DROP, ERASE):
             return Base(version, NOTHING, tuple(later))

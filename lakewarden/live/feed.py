@@ -45,11 +45,12 @@ class Feed:
         """By the `_seq` of the first row."""
 
     def look(self, live_id: str, after: int, max_age: float) -> Glance:
-        """What lies beyond a subscriber's place, as of now, or of a look that is no older than `max_age` seconds."""
+        """What lies beyond a subscriber's place, as of now, or of a look of another that is no older than `max_age` seconds."""
         with self._lock:
             self._places[live_id] = after
             last = self._last
-            if last is None or last[1].trail.after > after or self._timer() - last[0] >= max_age:
+            alone = len(self._places) == 1
+            if alone or last is None or last[1].trail.after > after or self._timer() - last[0] >= max_age:
                 began = self._timer()
                 slowest = min(self._places.values())
                 glance = Glance(read_trail(self._store, self._log_id, slowest, self._headers), self._live.killed(self._log_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
@@ -24,6 +24,7 @@ from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.trail import Trail, read_trail
 from lakewarden.operations.asof import read_as_of
 from lakewarden.operations.read import read_strong_upto
+from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import Warehouse, find_table
@@ -70,27 +71,24 @@ class Follower:
         self._query = LiveQuery(live_id, table.log_id, str(asked.table), self._user, asked.query, asked.from_seq, now, now)
 
     @property
+    def from_seq(self) -> int | None:
+        return self._asked.from_seq
+
+    @property
     def live_id(self) -> str:
         return self._query.live_id
 
     def begin(self) -> list[Event]:
-        """The rows that the query shows, as `initial` events; none where it goes on from a `_seq`.
+        """The rows that the query shows, as `initial` events; where it goes on from a `_seq`, what came since.
 
         Raises:
             InvalidArgument: a `from_seq` that is too old, and which works, or one that is still to come.
         """
         table = self._table()
         seq = self._asked.from_seq
-        rows, self.place = self._stream_rows(table, seq) if table.type == "STREAM" else self._rows(table, seq)
-        rows = _numbered(rows)
-        matched = {each: row for part in self._parts(rows) for each, row in self._select(table, part).items()}
-        self._fold.begin(rows, table.schema, matched)
+        events = self._first(table) if seq is None else self._since(table, seq)
         self._live.ping(self._query)
-        if seq is not None:
-            return []
-        last = len(matched) if self._asked.last_rows is None else self._asked.last_rows
-        first = sorted(matched)[max(0, len(matched) - last) :]
-        return self._counted([Event("initial", max(each, NOTHING), matched[each]) for each in first])
+        return self._counted(events)
 
     def next(self, max_age: float) -> list[Event]:
         """What has come since, as of a look no older than `max_age` seconds."""
@@ -102,29 +100,33 @@ class Follower:
                 raise Ended(f"subscription {self.live_id} was killed")
             self._check(glance.trail, table)
             self._ping()
-            ranges = self._ranges(table, glance.trail, self.place)
             try:
-                rows = decode(feed.chunks(ranges), ranges, table.schemas)
+                return self._counted(self._told(table, glance.trail, feed.chunks))
             except (Missing, Conflict):  # cleaned meanwhile, or written under columns that are newer than what was looked up
                 feed.stale()
-                continue
-            rows = rows.filter(pc.field(SEQ) > self.place)
-            found = [event for part in self._parts(rows) for event in self._events(table, part)] if rows.num_rows else []
-            self.place = max(self.place, glance.trail.end)
-            return self._counted(found)
         raise Conflict(f"{self._asked.table} was settled {_ATTEMPTS} times while it was followed; poll again")
 
     def leave(self) -> None:
         self._feeds.leave(self._query.log_id, self.live_id)
         self._live.end(self._query)
 
-    def _events(self, table: Table, rows: pa.Table) -> Iterator[Event]:
-        yield from self._fold.events(rows, table.schema, self._select(table, upserts(rows)))
+    def _told(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
+        """The events of a trail beyond the place, which is its end afterwards."""
+        ranges = self._ranges(table, trail, self.place)
+        rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
+        found: list[Event] = []
+        for part in self._parts(rows) if rows.num_rows else ():
+            found += self._fold.events(part, table.schema, self._select(table, upserts(part)))
+        self.place = max(self.place, trail.end)
+        return found
+
+    def _shown(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
+        return {seq: row for part in self._parts(rows) for seq, row in self._select(table, part).items()}
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """As many rows as are looked at at once; at least one part, so that the query is always tried."""
         for start in range(0, max(1, rows.num_rows), self._asked.batch_rows):
-            yield rows.slice(start, self._asked.batch_rows)
+            yield rows.slice(start, min(self._asked.batch_rows, rows.num_rows))
 
     def _table(self) -> Table:
         table = find_table(self._warehouse.catalog.read(), self._asked.table)
@@ -134,42 +136,71 @@ class Follower:
 
     # Where it begins
 
-    def _rows(self, table: Table, seq: int | None) -> tuple[pa.Table, int]:
+    def _first(self, table: Table) -> list[Event]:
+        rows, self.place = self._now(table)
+        rows = _numbered(rows)
+        matched = self._shown(table, rows)
+        self._fold.begin(rows, table.schema, matched)
+        last = len(matched) if self._asked.last_rows is None else self._asked.last_rows
+        return [Event("initial", max(each, NOTHING), matched[each]) for each in sorted(matched)[max(0, len(matched) - last) :]]
+
+    def _now(self, table: Table) -> tuple[pa.Table, int]:
+        """The rows that are live, and the end of the log then."""
         warehouse = self._warehouse
-        target = warehouse.target(warehouse.catalog.read(), Scope(table.name, self._asked.user))
-        if seq is None:
-            return read_strong_upto(target, warehouse.state, table.log_id, warehouse.headers)
+        if table.type != "STREAM":
+            return read_strong_upto(self._target(table), warehouse.state, table.log_id, warehouse.headers)
         for _ in range(_ATTEMPTS):
-            trail = self._trail(table, seq)
+            trail = self._trail(table)
             try:
-                rows = read_as_of(target, warehouse.state, trail, seq)
+                return self._stream_rows(table, trail, trail.end), trail.end
             except Missing:
                 continue
-            if rows is not None:
-                return rows, seq
-        raise Conflict(f"{table.name} was flushed {_ATTEMPTS} times while it was read; try again")
+        raise self._always_settled(table)
 
-    def _stream_rows(self, table: Table, seq: int | None) -> tuple[pa.Table, int]:
-        state = self._warehouse.state
+    def _since(self, table: Table, seq: int) -> list[Event]:
+        """From one and the same trail: the rows as of then, and what came after."""
         for _ in range(_ATTEMPTS):
-            trail = self._trail(table, seq)
-            ranges = self._ranges(table, trail, NOTHING)
+            trail = self._trail(table)
+            self._check_seq(table, trail, seq)
             try:
-                rows = decode([read_chunk(state, each) for each in ranges], ranges, table.schemas)
+                rows = self._as_of(table, trail, seq)
+                if rows is None:
+                    continue
+                rows = _numbered(rows)
+                self._fold.begin(rows, table.schema, self._shown(table, rows))
+                self.place = seq
+                return self._told(table, trail, self._read)
             except Missing:
                 continue
-            upto = trail.end if seq is None else seq
-            return undeleted(rows.filter(pc.field(SEQ) <= upto)), upto
-        raise Conflict(f"{table.name} was evicted {_ATTEMPTS} times while it was read; try again")
+        raise self._always_settled(table)
 
-    def _trail(self, table: Table, seq: int | None) -> Trail:
-        trail = read_trail(self._warehouse.state, table.log_id, NOTHING, self._warehouse.headers)
+    def _as_of(self, table: Table, trail: Trail, seq: int) -> pa.Table | None:
+        if table.type == "STREAM":
+            return self._stream_rows(table, trail, seq)
+        return read_as_of(self._target(table), self._warehouse.state, trail, seq, self._mark)
+
+    def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
+        ranges = self._ranges(table, trail, NOTHING)
+        return undeleted(decode(self._read(ranges), ranges, table.schemas).filter(pc.field(SEQ) <= upto))
+
+    def _read(self, ranges: Sequence[RowRange]) -> list[memoryview]:
+        return [read_chunk(self._warehouse.state, each) for each in ranges]
+
+    def _target(self, table: Table) -> ScopeTarget:
+        return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._asked.user))
+
+    def _trail(self, table: Table) -> Trail:
+        return read_trail(self._warehouse.state, table.log_id, NOTHING, self._warehouse.headers)
+
+    def _check_seq(self, table: Table, trail: Trail, seq: int) -> None:
         erased = trail.cut.erased.get(self._mark, NOTHING)
-        if seq is not None and not NOTHING <= seq <= trail.end:
+        if not NOTHING <= seq <= trail.end:
             raise InvalidArgument(f"from_seq {seq} is none that {table.name} has given; its last rows lie below {trail.end + 1}")
-        if seq is not None and erased != NOTHING and seq < end_of(erased):
+        if erased != NOTHING and seq < end_of(erased):
             raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {end_of(erased)}")
-        return trail
+
+    def _always_settled(self, table: Table) -> Conflict:
+        return Conflict(f"{table.name} was settled {_ATTEMPTS} times while it was read; try again")
 
     def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
         """What is to be read; of a STREAM table what has not expired."""

@@ -22,6 +22,7 @@ class Subscription:
 
     def __init__(self, follower: Follower, first: list[Event], interval: float, timeout: float | None, pause: Pause) -> None:
         self._follower = follower
+        self._told = follower.from_seq
         self._ready = first
         self._interval = interval
         self._timeout = timeout
@@ -37,7 +38,7 @@ class Subscription:
     @property
     def seq(self) -> int | None:
         """What to give as `from_seq` to go on behind all that was delivered; None until the rows of the start were."""
-        return None if self._ready else self._follower.place
+        return self._told if self._ready else self._follower.place
 
     def poll(self) -> list[Event]:
         """What has come until now, without waiting; at first the rows that are there.
@@ -58,8 +59,9 @@ class Subscription:
         while not self._closed:
             found = self._next(self._interval)
             while found:
-                self._ready = found[1:]
-                yield found[0]
+                event, *self._ready = found
+                self._told = self._told if event.kind == "initial" else event.seq
+                yield event
                 found, self._ready = self._ready, []
                 idle = 0.0
             if self._timeout is not None and idle >= self._timeout:
@@ -71,13 +73,16 @@ class Subscription:
         if self._ended is not None:
             raise self._ended
         found, self._ready = self._ready, []
-        if found or self._closed:
+        if self._closed:
             return found
         try:
-            return self._follower.next(max_age)
-        except Terminal as error:
-            self._ended = error
-            self.close()
+            return [*found, *self._follower.next(max_age)]
+        except LakewardenError as error:
+            if found:
+                return found  # and the error with the next call
+            if isinstance(error, Terminal):
+                self._ended = error
+                self.close()
             raise
 
     def close(self) -> None:

@@ -65,8 +65,8 @@ class Cut:
     forgotten: int = NOTHING
     """Rows beyond this `_seq` are all there still, in the log or in its history."""
     rewound: Mapping[str, int] = field(default_factory=dict)
-    """By keyed hash, users whose tables a restore set back: when, in microseconds, and later each time. What subscribers were
-    shown before is not so any more."""
+    """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
+    subscribers were shown before is not so any more."""
 
     def covers(self, position: int) -> bool:
         """Whether nobody will read a segment that is put at the position from now on."""

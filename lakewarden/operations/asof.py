@@ -12,7 +12,7 @@ from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.log.position import NOTHING
+from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.segment import RowRange, read_chunk
 from lakewarden.log.trail import Trail
@@ -22,18 +22,19 @@ from lakewarden.storage.objects import ObjectStore
 _NO_TABLE = Base(None, NOTHING, ())
 
 
-def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int) -> pa.Table | None:
+def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, mark: str) -> pa.Table | None:
     """The rows that were live then: the newest schema's columns and `_seq`. None if the trail is older than the table.
 
     Args:
         trail: all that log and history hold, read before the call.
+        mark: the user's keyed hash.
 
     Raises:
         InvalidArgument: rows that came after `seq` are not kept any more; says from where on they are.
         Missing: the log was cleaned meanwhile.
     """
     table = ScopeTable.open(target.location)
-    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq)
+    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
     if base.later and (base.later[0].last_seq or 0) > trail.end:
         return None
     ranges = trail.ranges(target.scope.user or "", base.settled)
@@ -41,6 +42,11 @@ def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int) 
     hot = decode([read_chunk(state, each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
     hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
     return merged(_cold(target, base), hot, target.schema.primary_key)
+
+
+def _rewound(trail: Trail, mark: str) -> int | None:
+    position = trail.cut.rewound.get(mark)
+    return None if position is None else end_of(position)
 
 
 def _upto(ranges: Sequence[RowRange], seq: int) -> list[RowRange]:

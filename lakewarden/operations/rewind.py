@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakewarden.clock import to_micros
-from lakewarden.log.advance import advance
-from lakewarden.log.cut import Cut
+from lakewarden.log.rewound import note_rewound, take_position
 from lakewarden.log.view import LogView, read_view
 from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
@@ -74,20 +72,11 @@ def _discard(
 
 
 def _tell_subscribers(warehouse: Warehouse, log_id: str, restored: Sequence[ScopeReport]) -> None:
-    """Notes in the log whose rows went back; no row of the log says so."""
+    """Notes in the log whose rows went back, which no row of it says. The position tells who came before and who after."""
     marks = [warehouse.erasures.mark(report.scope.user or "") for report in restored]
-    if not marks:
-        return
-    now = to_micros(warehouse.clock())
-    since = now - int(warehouse.settings.log.retention_seconds * 1_000_000)
-
-    def noted(cut: Cut) -> Cut | None:
-        if cut.sealed or all(cut.rewound.get(mark, 0) >= now for mark in marks):
-            return None
-        recent = {mark: at for mark, at in cut.rewound.items() if at >= since}
-        return replace(cut, rewound=recent | {mark: max(now, recent.get(mark, 0) + 1) for mark in marks})
-
-    advance(warehouse.state, log_id, noted)
+    if marks:
+        position = take_position(warehouse.state, log_id, warehouse.erasures.mark, warehouse.new_id)
+        note_rewound(warehouse.state, log_id, marks, position)
 
 
 def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:

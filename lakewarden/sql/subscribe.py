@@ -66,7 +66,7 @@ def open_subscription(context: Context, statement: of.Statement, manner: Manner)
 def peek(context: Context, statement: of.Subscribe) -> Events:
     """What a subscription shows at first, or has to tell since its `from`; nobody stays."""
     with open_subscription(context, statement, Manner()) as subscription:
-        return Events((*subscription.poll(), *subscription.poll()))
+        return Events(tuple(subscription.poll()))
 
 
 def _with_options(manner: Manner, options: of.Pairs) -> Manner:

@@ -20,6 +20,9 @@ from lakewarden.sql.statements import (
     Vacuum,
 )
 
+_PLACE = ("this", "db", "catalog", "alias")
+"""What a table in FROM has beside its samples, pivots and joins."""
+
 _SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
 
 
@@ -129,7 +132,9 @@ def one_table(query: exp.Query) -> exp.Select:
         raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition, and nothing else")
     if next(query.find_all(exp.AggFunc, exp.Window, exp.Join, exp.Subquery), None) or len(list(query.find_all(exp.Select))) > 1:
         raise InvalidArgument("a subscription takes no join, subquery or aggregate")
-    if not isinstance(query.args["from_"].this, exp.Table) or not isinstance(query.args["from_"].this.this, exp.Identifier):
+    table = query.args["from_"].this
+    plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+    if not plain or any(value and name not in _PLACE for name, value in table.args.items()):
         raise InvalidArgument("a subscription is to the rows of a table")
     return query
 
