@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
@@ -39,6 +39,8 @@ class Kept:
     """The highest `_seq` in it."""
     left_at: int
     """When its rows left the log, in microseconds since the epoch by the clock of whoever settled them."""
+    small: bool = False
+    """Whether it may be joined with others: it holds little, and was not joined yet."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def encode_cut(cut: Cut) -> bytes:
         "sealed": cut.sealed,
         "closed": cut.closed,
         "erased": dict(cut.erased),
-        "history": [[kept.key, kept.last_seq, kept.left_at] for kept in cut.history],
+        "history": [list(astuple(kept)) for kept in cut.history],
         "forgotten": cut.forgotten,
         "rewound": dict(cut.rewound),
     }

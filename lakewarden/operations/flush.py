@@ -7,7 +7,7 @@ then settle the log (docs/log.md, Flush). Whatever dies in between, the same aga
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.drain import drain
+from lakewarden.log.history import has_expired
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
@@ -66,6 +67,7 @@ def flush_scopes(
     views = read_views(warehouse.state, warehouse.headers)
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
+    _forget_expired(warehouse, views, {task.log_id for task in tasks})
     if not tasks:
         return []
     tasks = _placed(warehouse, catalog, tasks)
@@ -185,6 +187,14 @@ def _settle(
             settled[task.log_id][task.pending.user] = task.end
     for log_id, marks in settled.items():
         settle_log(warehouse, views[log_id], marks, reach)
+
+
+def _forget_expired(warehouse: Warehouse, views: dict[str, LogView], flushed: Collection[str]) -> None:
+    """Gives up what was kept long enough in logs that this flush does not settle anyway."""
+    seconds = warehouse.settings.log.retention_seconds
+    for log_id, view in views.items():
+        if log_id not in flushed and has_expired(view.cut, seconds, warehouse.clock()):
+            settle_log(warehouse, view, {})
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
