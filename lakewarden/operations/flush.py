@@ -7,7 +7,7 @@ then settle the log (docs/log.md, Flush). Whatever dies in between, the same aga
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,7 +67,8 @@ def flush_scopes(
     views = read_views(warehouse.state, warehouse.headers)
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
-    _forget_expired(warehouse, views, {task.log_id for task in tasks})
+    flushed = {task.log_id for task in tasks}
+    forget_expired(warehouse, {log_id: view for log_id, view in views.items() if log_id not in flushed})
     if not tasks:
         return []
     tasks = _placed(warehouse, catalog, tasks)
@@ -189,11 +190,10 @@ def _settle(
         settle_log(warehouse, views[log_id], marks, reach)
 
 
-def _forget_expired(warehouse: Warehouse, views: dict[str, LogView], flushed: Collection[str]) -> None:
-    """Gives up what was kept long enough in logs that this flush does not settle anyway."""
-    seconds = warehouse.settings.log.retention_seconds
-    for log_id, view in views.items():
-        if log_id not in flushed and has_expired(view.cut, seconds, warehouse.clock()):
+def forget_expired(warehouse: Warehouse, views: Mapping[str, LogView]) -> None:
+    """Gives up what was kept for subscribers for long enough."""
+    for view in views.values():
+        if has_expired(view.cut, warehouse.settings.log.retention_seconds, warehouse.clock()):
             settle_log(warehouse, view, {})
 
 
