@@ -15,6 +15,9 @@ from lakewarden.storage.objects import ObjectStore
 _MAX_BYTES = 128 << 20
 """Of chunks that wait for the slowest subscriber; beyond it, he reads them again."""
 
+_GONE = 60.0
+"""Seconds after which nobody waits for a subscriber who does not look."""
+
 Timer = Callable[[], float]
 """Seconds from some moment on, as `time.monotonic`."""
 
@@ -38,8 +41,8 @@ class Feed:
         self._live = live
         self._timer = timer
         self._lock = threading.Lock()
-        self._places: dict[str, int] = {}
-        """Up to which `_seq` each subscriber has read."""
+        self._places: dict[str, tuple[int, float]] = {}
+        """Up to which `_seq` each subscriber has read, and when that was."""
         self._last: tuple[float, Glance] | None = None
         self._chunks: dict[int, memoryview] = {}
         """By the `_seq` of the first row."""
@@ -47,15 +50,13 @@ class Feed:
     def look(self, live_id: str, after: int, max_age: float) -> Glance:
         """What lies beyond a subscriber's place, as of now, or of a look of another that is no older than `max_age` seconds."""
         with self._lock:
-            self._places[live_id] = after
-            last = self._last
-            alone = len(self._places) == 1
-            if alone or last is None or last[1].trail.after > after or self._timer() - last[0] >= max_age:
-                began = self._timer()
-                slowest = min(self._places.values())
-                glance = Glance(read_trail(self._store, self._log_id, slowest, self._headers), self._live.killed(self._log_id))
-                self._last = last = (began, glance)
-                self._chunks = {first: data for first, data in self._chunks.items() if first > slowest}
+            began, last = self._timer(), self._last
+            self._places[live_id] = (after, began)
+            here = [place for place, at in self._places.values() if began - at < _GONE]
+            if len(here) == 1 or last is None or last[1].trail.after > after or began - last[0] >= max_age:
+                trail = read_trail(self._store, self._log_id, min(here), self._headers)
+                self._last = last = (began, Glance(trail, self._live.killed(self._log_id)))
+                self._chunks = {first: data for first, data in self._chunks.items() if first > min(here)}
             return last[1]
 
     def chunks(self, ranges: Sequence[RowRange]) -> list[memoryview]:

@@ -209,8 +209,8 @@ class Follower:
         if table.type != "STREAM" or ttl is None:
             return ranges
         now = self._warehouse.clock()
-        if trail.cut.upto != NOTHING:
-            self._fold.forget_before(min((each.first_seq for each in trail.ranges(self._user, NOTHING)), default=trail.end))
+        pending = trail.view.pending.get(self._user)
+        self._fold.forget_before(trail.end if pending is None else pending.first_seq)
         return tuple(each for each in ranges if not is_over(each, ttl, now))
 
     # Whether it may go on

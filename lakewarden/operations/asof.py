@@ -11,7 +11,7 @@ from lakewarden.delta.asof import Base, base_at
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.segment import RowRange, read_chunk
@@ -58,9 +58,14 @@ def _cold(target: ScopeTarget, base: Base) -> pa.Table:
         return empty_rows(target.schema)
     try:
         table = ScopeTable.open(target.location, base.version)
-    except NotFound as error:
-        raise InvalidArgument(f"the rows as of _seq {base.settled} are not there any more: {error.message}") from error
-    return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
+        return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
+    except (NotFound, Corrupt) as error:
+        if not base.later:
+            raise
+        raise InvalidArgument(
+            f"from_seq is too old for {target.scope}: version {base.version}, as of then, cannot be read any more"
+            f" ({error.message}); subscribe without it"
+        ) from error
 
 
 def _check(target: ScopeTarget, trail: Trail, base: Base, ranges: Sequence[RowRange]) -> None:

@@ -389,3 +389,17 @@ def test_what_is_no_subscription_is_refused(lake: Lakehouse, text: str, error: t
     with pytest.raises(error):
         lake.subscribe(text, user="u")
     assert lake.live_queries() == []
+
+
+def test_a_version_that_a_vacuum_took_is_too_old(warehouse_uri: str) -> None:
+    seqs = []
+    with Lakehouse.open(warehouse_uri) as lake:
+        table = make_notes(lake)
+        for text in ("a", "b"):
+            seqs.append(table.write(notes({1: text}), user="u").last_seq)
+            lake.flush()
+        lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False)
+        with pytest.raises(InvalidArgument, match="version 0, as of then, cannot be read any more"):
+            lake.subscribe(ALL, user="u", from_seq=seqs[0])
+        with lake.subscribe(ALL, user="u", from_seq=seqs[1]) as live:
+            assert live.poll() == []
