@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-_PACKAGES = {"pyspark": "Spark", "deltalake": "deltalake", "pyarrow": "Arrow"}
+_PACKAGES = {"pyspark": "Spark", "deltalake": "deltalake", "pyarrow": "Arrow", "duckdb": "DuckDB"}
 
 
 def machine() -> str:

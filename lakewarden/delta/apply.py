@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakewarden.clock import Clock, NewId
+from lakewarden.clock import HELD_AT_MOST, Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
@@ -37,6 +38,8 @@ class Written:
     """Rows in `files`, old ones among them."""
     first_seq: int | None
     last_seq: int | None
+    log_rows: int
+    """Rows of the log that the batch was made of."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,11 @@ class ColdApply:
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
+        self._opened_at = clock()
         self.table = ScopeTable.open(target.location)
+        check_not_frozen(self.table, target)
+        if self.table is not None and self.table.is_swept:
+            raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
@@ -112,7 +119,14 @@ class ColdApply:
         number = self.next_batch()
         files = tuple(write_file(self._target, part, batch_name(number, self._new_id)) for part in _parts(change, self._target))
         written = Written(
-            files, change.replaced, change.inserted, change.updated, change.deleted, change.rows.num_rows, *seq_range(rows)
+            files,
+            change.replaced,
+            change.inserted,
+            change.updated,
+            change.deleted,
+            change.rows.num_rows,
+            *seq_range(rows),
+            rows.num_rows,
         )
         self.commit_written(written, end)
 
@@ -120,6 +134,9 @@ class ColdApply:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
+        if now - self._opened_at > HELD_AT_MOST:
+            place_of(self._target.location).delete(file.path for file in written.files)
+            raise Conflict(f"{self._target.scope} was opened {now - self._opened_at} ago, too long to commit to; open it again")
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:
@@ -180,7 +197,7 @@ def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
 
 def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
     """`WRITE` where rows were only added, `MERGE` where files were replaced: as Spark would name the same."""
-    range_, source = (written.first_seq, written.last_seq), (target.app_id, target.scope.user)
+    range_, source = (written.first_seq, written.last_seq, written.log_rows), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
     if not written.replaced:
         mode = {"mode": "ErrorIfExists" if new else "Append"}

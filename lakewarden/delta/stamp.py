@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 
 _MARK = "lakewarden"
 _FORMAT = 1
+MOVE = "MOVE"
+"""Operation of the commits that freeze a scope and let it go again (delta/freezing.py)."""
 DROP = "DROP"
 ERASE = "ERASE"
 """Operations of the commits that are fences (delta/fence.py)."""
+SWEEP = "SWEEP"
+"""Of the commit with which a fence ends (delta/sweep.py)."""
 
 
 @dataclass(frozen=True)
 class CommitStamp:
     """`operation` is one of Delta's own names (`WRITE`, `MERGE`, `OPTIMIZE`, `RESTORE`, …); what history shows.
 
-    `first_seq` and `last_seq` are the range of rows that the commit took from the log; None where it took none. A flush
-    names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
+    `first_seq` and `last_seq` are the range of the `log_rows` rows that the commit took from the log; None where it took none. A
+    flush names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
     """
 
     job_id: str
@@ -26,6 +30,7 @@ class CommitStamp:
     metrics: dict[str, int] = field(default_factory=dict)
     first_seq: int | None = None
     last_seq: int | None = None
+    log_rows: int | None = None
     app_id: str | None = None
     user: str | None = None
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.scope import Scope
+from lakewarden.scope import Scope, TableName
+from lakewarden.settings import described_settings
 from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.sql.results import Row
 from lakewarden.storage.objects import Missing
@@ -60,9 +59,21 @@ def _manifest_row(scope: Scope, text: bytes, *, waits: bool) -> Row:
     }
 
 
-def _live(_context: Context) -> Iterator[Row]:
-    """Subscriptions live in the process that made them, and none is made by SQL."""
-    return iter(())
+def _live(context: Context) -> Iterator[Row]:
+    for query in context.lake.live_queries():
+        table = TableName.parse(query.table)
+        yield {
+            "live_id": query.live_id,
+            "namespace_id": table.namespace,
+            "table_name": table.name,
+            "user_id": query.user or None,
+            "query": query.query,
+            "options": json.dumps({} if query.from_seq is None else {"from_seq_id": query.from_seq}),
+            "status": "active",
+            "created_at": query.created_at,
+            "last_ping_at": query.last_ping_at,
+            "changes": query.changes,
+        }
 
 
 def _stats(context: Context) -> Iterator[Row]:
@@ -85,16 +96,14 @@ def _stats(context: Context) -> Iterator[Row]:
 
 def _settings(context: Context) -> Iterator[Row]:
     settings = context.lake.warehouse.settings
-    for category in type(settings).model_fields:
-        section: BaseModel = getattr(settings, category)
-        for name, field in type(section).model_fields.items():
-            value = getattr(section, name)
-            yield {
-                "name": f"{category}.{name}",
-                "value": _told(value),
-                "description": field.description,
-                "category": category,
-            }
+    for described in described_settings():
+        value = getattr(getattr(settings, described.section), described.key)
+        yield {
+            "name": f"{described.section}.{described.key}",
+            "value": _told(value),
+            "description": described.description,
+            "category": described.section,
+        }
 
 
 def _told(value: object) -> str | None:
@@ -106,7 +115,11 @@ def _told(value: object) -> str | None:
 
 _JOB = texts("job_id", "job_type", "status", "parameters", "message", "exception_trace", "idempotency_key", "node_id")
 _MOMENTS = dict.fromkeys(("created_at", "updated_at", "started_at", "finished_at"), MOMENT)
-_LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "status") | {"created_at": MOMENT}
+_LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "options", "status") | {
+    "created_at": MOMENT,
+    "last_ping_at": MOMENT,
+    "changes": WHOLE,
+}
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
 
 WORKINGS: dict[str, Listing] = {
