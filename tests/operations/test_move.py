@@ -472,8 +472,9 @@ def test_what_would_lose_its_way_waits_for_the_move(lake: Lakehouse, warehouse_u
         with pytest.raises(LakewardenError, match=said) as raised:
             ask()
         assert raised.value.code == "CONFLICT"
-    restored = lake.restore(NOTES, user="ann", version=0, dry_run=False)
-    assert all(report.outcome != "done" for report in (*lake.compact(NOTES), *restored))
+    restored = lake.restore(NOTES, user="ann", version=0, discard_pending=True, dry_run=False)
+    assert [report.fault and (report.fault.code, report.fault.transient) for report in restored] == [("CONFLICT", True)]
+    assert all(report.outcome != "done" for report in lake.compact(NOTES))
     assert [strong(_table(lake), user) for user in _USERS] == [_ALL] * 2
     lake.move(NOTES, "cold")
     _check_whole(lake)
