@@ -27,6 +27,7 @@ from lakewarden.operations.request import Asked
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
+from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
@@ -63,7 +64,20 @@ class Operator:
         def work(id_: str) -> list[ScopeReport]:
             return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
 
-        return self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        if operation_of(options) == "vacuum" and not dry_run:
+            self._sweep()
+        return reports
+
+    def _sweep(self) -> None:
+        """Fences belong to no scope that a report could name: the job log tells what went."""
+        started = self.warehouse.clock()
+        own = new_job_id("vacuum", self.warehouse.clock, self.warehouse.new_id)
+        swept = sweep(self.warehouse, own)
+        if swept != Swept():
+            said = f"removed {swept.fences} fences and {swept.seals} seals of erased users and dropped tables"
+            why = f"; {len(swept.failed)} failed: {swept.failed[0]}" if swept.failed else ""
+            self.jobs.keep("vacuum", own, started, {"of": "fences"}, "failed" if why else "completed", said + why)
 
     def restore(
         self, table: TableName, user: str | None, options: RestoreOptions, *, discard: bool, dry_run: bool

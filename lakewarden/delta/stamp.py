@@ -12,6 +12,8 @@ MOVE = "MOVE"
 DROP = "DROP"
 ERASE = "ERASE"
 """Operations of the commits that are fences (delta/fence.py)."""
+SWEEP = "SWEEP"
+"""Of the commit with which a fence ends (delta/sweep.py)."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.report import ScopeState
 
+SWEPT = "lakewarden/swept"
+"""Application id that marks a fence which is being removed (delta/sweep.py)."""
+
 _READER = 1
 
 
@@ -140,6 +143,11 @@ class ScopeTable:
             with delta_errors(f"cannot read the watermark of {self.uri}"):
                 self._transactions[app_id] = self.delta.transaction_version(app_id)
         return self._transactions[app_id]
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether it is a fence that is being removed: nothing may be committed on top of it."""
+        return not self.adds.num_rows and self.watermark(SWEPT) is not None
 
     @cached_property
     def _newest_transactions(self) -> Mapping[str, int]:

@@ -28,6 +28,7 @@ from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
+from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -103,6 +104,7 @@ def erase(
     reach("erase:cut")
     _fence(run, scopes, job_id)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)

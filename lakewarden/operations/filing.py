@@ -50,19 +50,20 @@ class Filing:
     def undo(self) -> None:
         """The rows were refused."""
         if self._stored is not None:
-            with suppress(StorageUnavailable, StorageRefused):  # as below
-                remove_files(self._stored, [ref for ref, _ in self.files])
+            _remove(self._stored, [ref for ref, _ in self.files])
 
     def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
         """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
         own = [(self.user, ref) for ref, _ in self.files] if self._stored is not None else []
         kept = {(user, ref.path) for user, ref in after}
-        self._remove(held for held in (*before, *own) if (held[0], held[1].path) not in kept)
+        gone: dict[str | None, list[FileRef]] = {}
+        for user, ref in (*before, *own):
+            if (user, ref.path) not in kept:
+                gone.setdefault(user, []).append(ref)
+        for user, refs in gone.items():
+            _remove(self.target(user), refs)
 
-    def _remove(self, gone: Iterable[Held]) -> None:
-        by_user: dict[str | None, list[FileRef]] = {}
-        for user, ref in gone:
-            by_user.setdefault(user, []).append(ref)
-        for user, refs in by_user.items():
-            with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
-                remove_files(self.target(user), refs)
+
+def _remove(target: ScopeTarget, refs: Sequence[FileRef]) -> None:
+    with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
+        remove_files(target, refs)

@@ -76,14 +76,11 @@ def check_batch(context: Context, statements: list[of.Statement]) -> None:
         PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first that may not be; nothing has run.
     """
     made: Made = {}
-    before = context.namespace
-    try:
-        for statement in statements:
-            check(context, statement, made)
-            if isinstance(statement, of.UseNamespace):
-                context.namespace = statement.name
-    finally:
-        context.namespace = before
+    context = context.at_once()
+    for statement in statements:
+        check(context, statement, made)
+        if isinstance(statement, of.UseNamespace):
+            context.namespace = statement.name
 
 
 def check(context: Context, statement: of.Statement, made: Made) -> None:
