@@ -159,6 +159,7 @@ class Mover:
                 self.warehouse.target_on(source, catalog, table, scope.user),
                 self.warehouse.target_on(target, catalog, table, scope.user),
                 self.job_id,
+                self.lease.token,
             )
             for scope in scopes_of(self.warehouse, table, None)
             if self.warehouse.goes_along(catalog, table, scope.user)
