@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.operations.files import remove_files, store_files
+from lakewarden.operations.files import remove_files, store_file
 from lakewarden.report import ScopeTarget
-from lakewarden.rows.files import FileRef
+from lakewarden.rows.files import FileRef, Files
 
 Held = tuple[str | None, FileRef]
 """Whose file, None on a SHARED table, and which."""
@@ -23,29 +23,31 @@ class Filing:
     """
 
     user: str | None
-    files: Sequence[tuple[FileRef, bytes]]
+    files: Files
     target: Callable[[str | None], ScopeTarget]
     noted: str | None = None
-    _stored: bool = field(default=False, init=False)
+    _stored: list[FileRef] | None = field(default=None, init=False)
 
     def store(self) -> None:
         """Stores the files, once. Where that fails, none stays."""
-        if self.files and not self._stored:
-            self._stored = True
-            try:
-                store_files(self.target(self.user), self.files)
-            except LakewardenError:
-                self.undo()
-                raise
+        if self._stored is not None:
+            return
+        self._stored = []
+        try:
+            for ref, data in self.files:
+                if store_file(self.target(self.user), ref, data()):
+                    self._stored.append(ref)
+        except LakewardenError:
+            self.undo()
+            raise
 
     def undo(self) -> None:
         """The rows were refused."""
-        if self._stored:
-            self._remove((self.user, ref) for ref, _ in self.files)
+        self._remove((self.user, ref) for ref in self._stored or ())
 
     def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
         """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
-        own = [(self.user, ref) for ref, _ in self.files] if self._stored else []
+        own = [(self.user, ref) for ref in self._stored or ()]
         kept = {(user, ref.path) for user, ref in after}
         self._remove(held for held in (*before, *own) if (held[0], held[1].path) not in kept)
 
