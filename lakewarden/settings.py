@@ -70,6 +70,14 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     retention_hours: Annotated[
         int, Meta(ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS.")
     ] = 168
+    fence_retention_hours: Annotated[
+        int,
+        Meta(
+            ge=48,
+            description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
+            " removes it. No flush, rewrite or restore of one scope may take longer.",
+        ),
+    ] = 168
     min_gain: Annotated[
         float,
         Meta(
@@ -103,6 +111,9 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         1 << 30
     )
     threads: Annotated[int, Meta(ge=1, description="Threads that DuckDB uses for all queries of a process.")] = 2
+    cache_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes of data files' columns that a process keeps for the next query; 0 keeps none.")
+    ] = 256 << 20
     result_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the rows of one result may have.")] = 1 << 30
 
 
@@ -142,6 +153,13 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     executor_archive: Annotated[
         str | None, Meta(description="URI of a packed environment for executors that lack the lakewarden wheel.")
     ] = None
+    s3a: Annotated[
+        bool,
+        Meta(
+            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central) and read and write the scopes on S3"
+            " that are too large for one task by it; otherwise by our own client, as all others."
+        ),
+    ] = False
     conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by their own names.")] = {}
 
 
