@@ -652,13 +652,13 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     lake.flush("chat.docs")
     table.put_file({"id": 2}, "doc", b"two", name="two.txt", user="ann")
 
-    def store_files(*arguments: Any) -> None:
+    def store_file(*arguments: Any) -> bool:
         """The whole move lies between the look at the place and the file."""
         lake.move("chat.docs", "cold")
-        files.store_files(*arguments)
+        return files.store_file(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filing, "store_files", store_files)
+        patch.setattr(filing, "store_file", store_file)
         with pytest.raises(Conflict, match="store them again"):
             table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
     assert table.read(user="ann").num_rows == 2
