@@ -20,6 +20,7 @@ from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
+from lakewarden.operations.move import Mover
 from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.request import Asked
 from lakewarden.operations.restore import RestoreOptions
@@ -29,7 +30,7 @@ from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, find_table
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,21 @@ class Operator:
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
 
+    def move(self, table: TableName, storage_id: str, job_id: str | None = None) -> list[ScopeReport]:
+        """Raises as `operations.move.Mover.move`."""
+        parameters = Asked((str(table),)).parameters | {"to": storage_id}
+        return self._run("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
+
+    def cancel_move(self, table: TableName) -> list[ScopeReport]:
+        """Raises as `operations.move.Mover.cancel`."""
+        parameters = Asked((str(table),)).parameters | {"cancel": "true"}
+        return self._run("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
+
+    def _moving(self, table: TableName, job_id: str, work: Callable[[Mover], list[ScopeReport]]) -> list[ScopeReport]:
+        find_table(self.warehouse.catalog.read(), table)  # no lock for what is not there
+        with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
+            return work(Mover(self.warehouse, self.engine.run, lease, table, job_id))
+
     def export(self, user: str, to: str) -> Export:
         """Flushes what the user has pending, then copies; raises as `operations.export` does."""
         place = check_target(self.warehouse, to, check_user(user))
@@ -175,6 +191,8 @@ class Operator:
             return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
         if job.job_type == "export":
             return self._export_queued(asked.user or "", job.job_id)
+        if job.job_type == "move":
+            return self.move(TableName.parse(asked.tables[0]), job.parameters["to"], job.job_id)
         if job.job_type == "evict":
             return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)

@@ -33,6 +33,10 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
         ),
     ] = 0.5
+    retention_seconds: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that flushed rows stay readable for subscribers that come back (log_retention)."),
+    ] = 3600.0
 
 
 class FlushSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

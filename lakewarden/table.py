@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.operations.files import load_file
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.leases import Lease, hold, release
-from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong
+from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong, where_it_lies
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.files import FILES, FileRef, RowFile, Taken, Upload, file_columns, references, take_files
@@ -97,7 +98,7 @@ class TableClient:
 
         Raises:
             InvalidArgument: no such FILE column; too large a file, or of a type that is not allowed.
-            ConstraintViolation, Conflict: the row was refused. Neither it nor the file is there.
+            ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither it nor the file is there.
         """
         self._check_file_column(column)
         taken = self.take_files([{**row, column: Upload(name, data, mime)}], user)
@@ -119,7 +120,8 @@ class TableClient:
         text = next(iter(self._row_of(live, to_arrow([key], self.table.schema)).column(column).to_pylist()), None)
         if not text:
             raise NotFound(f"{self.table.name} has no file in column {column!r} of the row {dict(key)}")
-        return load_file(self._target(user), FileRef.parse(text))
+        ref = FileRef.parse(text)
+        return where_it_lies(partial(self._target, user), lambda target: (load_file(target, ref), True))
 
     def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
         """Sets the column of a row to NULL and removes the file; a row without one is no error.
@@ -171,7 +173,7 @@ class TableClient:
 
     def _filing(self, user: str | None, files: Sequence[tuple[FileRef, bytes]] = ()) -> Filing:
         noted = self._keep_place(check_user(user)) if files and user is not None else None
-        return Filing(user, files, self._target, noted)
+        return Filing(user, files, self._target, self._open_target, noted)
 
     def _keep_place(self, user: str) -> str | None:
         """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
@@ -244,11 +246,11 @@ class TableClient:
         if self.table.schema.append_only:
             rows = self._stream(user)
             return rows if wanted.columns is None else rows.select(wanted.columns)
-        target = self._target(user)
+        place = partial(self._target, user)
         if freshness == "eventual":
-            rows = read_cold(target, wanted)
+            rows = read_cold(place, wanted)
         else:
-            rows = read_strong(target, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
+            rows = read_strong(place, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(
@@ -293,7 +295,8 @@ class TableClient:
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
     ) -> list[HistoryEntry]:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
-        return history(self._target(user).location, limit, before_version)
+        # never sure: the old place of a scope that was moved meanwhile has a log of its own
+        return where_it_lies(partial(self._target, user), lambda target: (history(target.location, limit, before_version), False))
 
     def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
         """Keeps a version, the newest where none is given, for so long: no vacuum takes its files from under a reader.
@@ -301,10 +304,17 @@ class TableClient:
         Raises:
             InvalidArgument: not between a moment and 30 days.
             NotFound: no such version, or it is older than the retention keeps.
+            Conflict: the table is being moved, and its old place emptied.
         """
         warehouse = self.warehouse
         target = self._target(user)
-        return hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+        lease = hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+        # looked at when the lease is there: a move that goes unseen here has seen it, and waits
+        moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
+        if moving or self._target(user).location != target.location:
+            release(warehouse.state, lease)
+            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version when that is over")
+        return lease
 
     def release(self, lease: Lease) -> None:
         """Ends a lease before its time."""
@@ -328,6 +338,12 @@ class TableClient:
             gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
             found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
         return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))
+
+    def _open_target(self, user: str | None) -> ScopeTarget:
+        """The scope's place, while files may be stored there; raises `Conflict` while it is being moved."""
+        catalog = self.warehouse.catalog.read()
+        self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
+        return self.warehouse.target(catalog, Scope(self.table.name, user))
 
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))

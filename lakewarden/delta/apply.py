@@ -12,6 +12,7 @@ from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
@@ -64,17 +65,20 @@ class ColdApply:
         new_id: NewId,
         reach: Reach = no_faults,
         large_bytes: int | None = None,
+        planned_at: datetime | None = None,
     ) -> None:
+        """`planned_at`: when the scope's place was looked up, if not just now."""
         self._target = target
         self._job_id = job_id
         self._clock = clock
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
-        self._opened_at = clock()
+        self._planned_at = planned_at or clock()
         self.table = ScopeTable.open(target.location)
         if self.table is not None and self.table.is_swept:
             raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
+        check_not_frozen(self.table, target)
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
@@ -123,9 +127,9 @@ class ColdApply:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
-        if now - self._opened_at > HELD_AT_MOST:
+        if now - self._planned_at > HELD_AT_MOST:
             place_of(self._target.location).delete(file.path for file in written.files)
-            raise Conflict(f"{self._target.scope} was opened {now - self._opened_at} ago, too long to commit to; open it again")
+            raise Conflict(f"the flush of {self._target.scope} was planned {now - self._planned_at} ago: flush it again")
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:

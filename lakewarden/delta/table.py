@@ -286,6 +286,24 @@ class ScopeTable:
             )
         return self.version + 1
 
+    def property(self, name: str) -> str:
+        """One of the table's own properties; empty where it is not set."""
+        return self.delta.metadata().configuration.get(name) or ""
+
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp) -> None:
+        """Commits the property, strictly. This snapshot is of no use any more then.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed.
+        """
+        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
+            self.delta.alter.set_table_properties(
+                {name: value},
+                raise_if_not_exists=False,
+                commit_properties=commit_properties(stamp, {}, strict=True, read_version=self.version),
+                post_commithook_properties=HOOKS,
+            )
+
     def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
         """A commit that directly follows this snapshot fails only if it is not there."""
         return certain(self.location, self.version + 1, stamp, [unquote(file.path) for file in adds])

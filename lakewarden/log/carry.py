@@ -1,4 +1,5 @@
-"""Moving rows that no flush has taken out of segments that go, as they are: nothing here decodes them."""
+"""Moving rows out of segments that go, as they are: nothing here decodes them. Open rows go into the carry, settled ones
+into the history."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from lakewarden.clock import NewId
 from lakewarden.log import names
+from lakewarden.log.cut import Kept
+from lakewarden.log.history import Leaving
 from lakewarden.log.segment import Carried, RowRange, pack_carry, read_chunks
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
@@ -25,6 +28,19 @@ def make_carry(
         keys.append(names.carry_key(log_id, version, unique))
         store.create(keys[-1], pack_carry(unique, chunks))
     return keys
+
+
+def make_history(
+    store: ObjectStore, log_id: str, version: int, leaving: Leaving, settings: LogSettings, new_id: NewId
+) -> list[Kept]:
+    """The same of settled chunks."""
+    made: list[Kept] = []
+    for chunks in _portions(_copied(store, leaving.chunks), settings.segment_max_bytes):
+        unique = new_id()
+        key = names.history_key(log_id, version, unique)
+        store.create(key, pack_carry(unique, chunks))
+        made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at))
+    return made
 
 
 def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]]) -> Iterator[Carried]:

@@ -13,7 +13,7 @@ _KEPT = 4
 
 
 def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: Reach = no_faults) -> None:
-    """Removes older cuts, segments that are settled, and carry that the newest cut does not name.
+    """Removes older cuts, segments that are settled, and carry and history that the newest cut does not name.
 
     The cut is read before the listing. So it holds, even when newer cuts come meanwhile: what is settled stays so, a
     carry object made for this cut or an older one is named by a newer one only if this one names it, and one made for
@@ -40,8 +40,10 @@ def is_old(version: int, newest: int) -> bool:
 
 def _doomed(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
     """Never the newest cut: without it, every number would be free again and every position unsettled."""
+    history = {kept.key for kept in cut.history}
     return {
         "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if is_old(version, cut.version)],
         "segments": [names.segment_key(log_id, position) for position in sorted(found.segments) if position <= cut.upto],
         "carry": [key for key, version in sorted(found.carry.items()) if version <= cut.version and key not in cut.carry],
+        "history": [key for key, version in sorted(found.history.items()) if version <= cut.version and key not in history],
     }

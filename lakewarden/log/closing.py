@@ -3,7 +3,8 @@
 1. A cut names the user as closed. Who looks at the cuts from then on appends nothing of theirs.
 2. A writer who has not looked yet may still put a segment, but only at one of the few positions beyond the last one taken
    (`place.PROBES`). These are filled with empty segments, so that nothing that others appended is passed over.
-3. A cut settles all of it. Its carry has the open rows of everybody else. A put that comes later than that meets the cut.
+3. A cut settles all of it. Its carry has the open rows of everybody else, its history their settled ones. A put that
+   comes later than that meets the cut.
 4. When nothing of the user is left anywhere, a cut opens the user again. It still says up to where the rows were left out,
    so that a writer who slept through all of this is told, and does not append old rows to the new start.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import datetime
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict
@@ -25,7 +27,7 @@ from lakewarden.log.names import Listing
 from lakewarden.log.nextcut import cut_without
 from lakewarden.log.place import PROBES, Mark
 from lakewarden.log.position import NOTHING, end_of, position_of
-from lakewarden.log.segment import pack_segment
+from lakewarden.log.segment import pack_segment, read_carry
 from lakewarden.log.settle import make_cut
 from lakewarden.log.view import LogView, PendingRows, read_view
 from lakewarden.settings import LogSettings
@@ -56,10 +58,12 @@ def leave_out(
     *,
     settings: LogSettings,
     new_id: NewId,
+    now: datetime,
     found: Callable[[PendingRows], None] = lambda pending: None,
     reach: Reach = no_faults,
 ) -> int:
-    """Removes all rows of a closed user from the log, and the user's name; returns the last `_seq` that is settled thereby.
+    """Removes all rows of a closed user from the log and its history, and the user's name; returns the last `_seq` that is
+    settled thereby.
 
     `found` is told of the rows before they go. May be repeated.
 
@@ -80,9 +84,10 @@ def leave_out(
         if user in view.pending:
             found(view.pending[user])
         try:
-            make_cut(store, view, cut_without(view, user, mark), settings, new_id, reach)
+            history = {kept: cache.header(kept.key) or read_carry(store, kept.key) for kept in view.cut.history}
+            make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach)
         except Missing:
-            continue  # others cleaned away what was to be carried
+            continue  # others cleaned away what was to be copied
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
-from lakewarden.log.position import NOTHING
+from lakewarden.log.position import NOTHING, end_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
 REMEMBERED = 512
@@ -28,6 +28,17 @@ ERASURES_REMEMBERED = 64
 that was forgotten is not among the last `REMEMBERED` either."""
 
 _ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An object with settled rows that subscribers may still ask for."""
+
+    key: str
+    last_seq: int
+    """The highest `_seq` in it."""
+    left_at: int
+    """When its rows left the log, in microseconds since the epoch by the clock of whoever settled them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,12 @@ class Cut:
     """Keyed hashes of the users who are being erased: nothing of theirs is appended."""
     erased: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash, the last ones last: the position up to which a user's rows were left out."""
+    history: tuple[Kept, ...] = ()
+    """Settled rows that are kept, for as long as the settings say."""
+    forgotten: int = NOTHING
+    """Rows beyond this `_seq` are all there still, in the log or in its history."""
+    rewound: Mapping[str, int] = field(default_factory=dict)
+    """By keyed hash, users whose tables a restore set back: the log's end then. What they saw before is so no more."""
 
     def covers(self, position: int) -> bool:
         """Whether nobody will read a segment that is put at the position from now on."""
@@ -80,6 +97,9 @@ def encode_cut(cut: Cut) -> bytes:
         "sealed": cut.sealed,
         "closed": cut.closed,
         "erased": dict(cut.erased),
+        "history": [[kept.key, kept.last_seq, kept.left_at] for kept in cut.history],
+        "forgotten": cut.forgotten,
+        "rewound": dict(cut.rewound),
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -97,6 +117,9 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             sealed=content["sealed"],
             closed=tuple(content.get("closed", ())),
             erased=content.get("erased", {}),
+            history=tuple(Kept(*each) for each in content.get("history", ())),
+            forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
+            rewound=content.get("rewound", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

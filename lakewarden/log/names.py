@@ -35,6 +35,10 @@ def carry_key(log_id: str, version: int, unique: str) -> str:
     return f"{ROOT}/{log_id}/carry/{version:0{_DIGITS}d}/{unique}"
 
 
+def history_key(log_id: str, version: int, unique: str) -> str:
+    return f"{ROOT}/{log_id}/history/{version:0{_DIGITS}d}-{unique}"
+
+
 def number_of(key: str) -> int | None:
     """The position or version at a key's end; None where a stranger lies."""
     name = key.rsplit("/", 1)[-1]
@@ -49,6 +53,8 @@ class Listing:
     cuts: set[int] = field(default_factory=set)
     carry: dict[str, int] = field(default_factory=dict)
     """Each carry object's key, with the version of the cut that it was made for."""
+    history: dict[str, int] = field(default_factory=dict)
+    """The same of history."""
 
     @property
     def newest_cut(self) -> int:
@@ -77,7 +83,7 @@ def listings(keys: Iterable[str]) -> dict[str, Listing]:
 
 
 def _enter(listing: Listing, key: str, rest: list[str]) -> None:
-    number = number_of(rest[1]) if len(rest) > 1 else None
+    number = number_of(rest[1].partition("-")[0]) if len(rest) > 1 else None
     match rest:
         case ["segments", _] if number is not None:
             listing.segments.add(number)
@@ -85,3 +91,5 @@ def _enter(listing: Listing, key: str, rest: list[str]) -> None:
             listing.cuts.add(number)
         case ["carry", _, _] if number is not None:
             listing.carry[key] = number
+        case ["history", _] if number is not None:
+            listing.history[key] = number

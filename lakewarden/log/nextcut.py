@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from lakewarden.log.cut import Kept
+from lakewarden.log.history import Chunks, History, history_after, history_without
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.log.segment import Header, RowRange
 from lakewarden.log.view import LogView
@@ -28,12 +31,17 @@ class NextCut:
     moved: tuple[tuple[RowRange, ...], ...]
     """Chunks to be carried, per object in which they lie."""
     marks: dict[str, int]
+    history: History = field(default_factory=History)
     erased: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash: users whose rows up to a position are left out."""
 
 
-def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings) -> NextCut | None:
-    """The cut to make after `view.cut`, if there is anything new to say."""
+def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:
+    """The cut to make after `view.cut`, if there is anything new to say.
+
+    Args:
+        now: what leaves the log is kept from then on; without it, nothing is.
+    """
     if view.cut.sealed:
         return None
     marks = _merged(view.cut.settled, settled)
@@ -44,19 +52,28 @@ def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings) -
     moved = [*(_open(header, marks) for header in joined), *moved]
     live = [*kept, *view.run[upto - view.cut.upto :]]
     needed = _needed(marks, live, view.last_position)
-    plan = NextCut(upto, tuple(header.key for header in kept), tuple(moved), needed)
+    stay = tuple(header.key for header in kept)
+    left = _settled((*(header for header in view.carry if header.key not in stay), *gone), marks)
+    history = history_after(view.cut, left, settings.retention_seconds, now)
+    plan = NextCut(upto, stay, tuple(moved), needed, history)
     return plan if _says_more(view, plan) else None
 
 
-def cut_without(view: LogView, user: str, mark: str) -> NextCut:
-    """The cut that settles every position of the view and carries all open rows but this user's."""
+def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Header], now: datetime) -> NextCut:
+    """The cut that settles every position of the view and carries all open rows but this user's.
+
+    Args:
+        history: what lies in each object of `view.cut.history`; nothing of the user stays there either.
+    """
     marks = {**view.cut.settled, user: view.end}
     theirs = {header.key for header in view.carry if any(each.user == user for each in header.ranges)}
     kept = [header for header in view.carry if header.key not in theirs and _open(header, marks)]
-    left = (*(header for header in view.carry if header.key in theirs), *view.run)
-    moved = tuple(open_ranges for header in left if (open_ranges := _open(header, marks)))
+    stay = tuple(header.key for header in kept)
+    gone = (*(header for header in view.carry if header.key not in stay), *view.run)
+    moved = tuple(open_ranges for header in gone if (open_ranges := _open(header, marks)))
     needed = _needed(marks, kept, view.last_position)
-    return NextCut(view.last_position, tuple(header.key for header in kept), moved, needed, {mark: view.last_position})
+    without = history_without(view.cut, _settled(gone, marks), history, user, now)
+    return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
 
 
 def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
@@ -68,6 +85,11 @@ def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
 
 def _open(header: Header, marks: Mapping[str, int]) -> tuple[RowRange, ...]:
     return tuple(each for each in header.ranges if each.last_seq > marks.get(each.user, NOTHING))
+
+
+def _settled(headers: Sequence[Header], marks: Mapping[str, int]) -> Chunks:
+    parts = (tuple(each for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)) for header in headers)
+    return tuple(part for part in parts if part)
 
 
 def _bytes(ranges: Sequence[RowRange]) -> int:
@@ -118,6 +140,8 @@ def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int
 
 def _says_more(view: LogView, plan: NextCut) -> bool:
     """A cut that only forgets marks is not worth an object."""
+    if len(plan.history.kept) < len(view.cut.history):
+        return True
     if plan.upto > view.cut.upto or set(plan.kept) != set(view.cut.carry):
         return True
     return any(seq > view.cut.settled.get(user, NOTHING) for user, seq in plan.marks.items())

@@ -7,13 +7,15 @@ again: what others settled meanwhile is merged, never overwritten.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from itertools import chain
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
-from lakewarden.log.carry import make_carry
+from lakewarden.log.carry import make_carry, make_history
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, encode_cut, newest_version, remember, remember_erased
 from lakewarden.log.nextcut import NextCut, next_cut
@@ -31,12 +33,16 @@ def settle(
     *,
     settings: LogSettings,
     new_id: NewId,
+    now: datetime | None = None,
     cache: HeaderCache | None = None,
     reach: Reach = no_faults,
 ) -> None:
     """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
 
     `view` is the one that was flushed; a newer or older one does no harm. Without anything settled this is a cleanup.
+
+    Args:
+        now: what is settled now is kept for `settings.retention_seconds` from then on; without it, for no time.
 
     Raises:
         Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
@@ -45,7 +51,7 @@ def settle(
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
     for _ in range(_ATTEMPTS):
-        plan = next_cut(view, settled, settings)
+        plan = next_cut(view, settled, settings, now)
         if plan is None:
             clean(store, view.log_id, known=view.cut, reach=reach)
             return
@@ -71,6 +77,7 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
     """
     version = view.cut.version + 1
     carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id)
+    kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in plan.history.left]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
     cut = Cut(
@@ -81,6 +88,9 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         remember(view.cut.taken, taken),
         closed=view.cut.closed,
         erased=remember_erased(view.cut.erased, plan.erased),
+        history=(*plan.history.kept, *chain.from_iterable(kept)),
+        forgotten=plan.history.forgotten,
+        rewound={user: seq for user, seq in view.cut.rewound.items() if seq > plan.history.forgotten},
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))

@@ -148,8 +148,10 @@ def _summed(user: str, ranges: list[RowRange]) -> PendingRows:
 
 
 def _litter(cut: Cut, listing: Listing) -> bool:
+    history = {kept.key for kept in cut.history}
     return (
         any(is_old(version, cut.version) for version in listing.cuts)
         or any(position <= cut.upto for position in listing.segments)
         or any(version <= cut.version and key not in cut.carry for key, version in listing.carry.items())
+        or any(version <= cut.version and key not in history for key, version in listing.history.items())
     )

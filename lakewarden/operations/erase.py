@@ -37,7 +37,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, find_table
 
 _SCOPE_COST = 32 << 10
 
@@ -84,7 +84,7 @@ def erase(
     Raises:
         NotFound, InvalidArgument: no such table, or none of users; nothing was done.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
-            message names, and erase again.
+            message names, and erase again. Or a table is being moved; nothing was done.
     """
     user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
     catalog = warehouse.catalog.read()
@@ -92,7 +92,14 @@ def erase(
     started = warehouse.clock()
     asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
-    tally = _Tally(warehouse.erasures, warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values())))
+    erasure = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    try:
+        _check_still(warehouse.catalog.read(), tables)  # after it was noted: a move that goes unseen here sees it, and gives way
+    except Conflict:
+        if erasure.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(erasure)
+        raise
+    tally = _Tally(warehouse.erasures, erasure)
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
@@ -149,6 +156,15 @@ def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
     return mark
 
 
+def _check_still(catalog: Catalog, tables: Sequence[Table]) -> None:
+    """Raises:
+    Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+    """
+    moving = [table.name for table in tables if find_table(catalog, table.name).move is not None]
+    if moving:
+        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+
+
 def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:
     """Takes the rows out of the table's log. First what there was is noted: whoever goes on has to know of the scope."""
     name, cold = str(table.name), can(table.type, "cold tier")
@@ -158,9 +174,16 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
         if cold:
             warehouse.registry.add(table.id, {user})
 
-    settings, mark = warehouse.settings.log, tally.erasure.mark
     upto = leave_out(
-        warehouse.state, table.log_id, user, mark, settings=settings, new_id=warehouse.new_id, found=found, reach=reach
+        warehouse.state,
+        table.log_id,
+        user,
+        tally.erasure.mark,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        now=warehouse.clock(),
+        found=found,
+        reach=reach,
     )
     target = warehouse.target_of(catalog, table, user)
     sizes = place_of(target.location).sizes() if cold else {}

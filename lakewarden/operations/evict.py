@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
 from lakewarden.log.names import home
+from lakewarden.log.settle import settle
 from lakewarden.log.stream import Expired, to_evict
-from lakewarden.log.view import read_view
-from lakewarden.operations.flush import settle_log
+from lakewarden.log.view import LogView, read_view
 from lakewarden.report import Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table, live_tables
@@ -41,9 +41,15 @@ def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, 
     wanted = (pending for pending in view.pending.values() if user in (None, pending.user))
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
     if gone and not dry_run:
-        settle_log(warehouse, view, {each.user: each.end for each in gone})
+        _settle(warehouse, view, {each.user: each.end for each in gone})
     outcome: Outcome = "planned" if dry_run else "done"
     return [_report(warehouse, table, each, outcome, job_id) for each in gone]
+
+
+def _settle(warehouse: Warehouse, view: LogView, marks: Mapping[str, int]) -> None:
+    """What expired is of no use to subscribers either: nothing is kept of it."""
+    settings = warehouse.settings.log
+    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers)
 
 
 def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome, job_id: str) -> ScopeReport:

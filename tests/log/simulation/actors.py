@@ -13,13 +13,15 @@ from lakewarden.log.closing import close_user, leave_out, open_user
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.gather import Gathering, PartlyAppended, Receipt, parcels_of
 from lakewarden.log.place import Placing
-from lakewarden.log.position import position_of
+from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.seal import remove_log
 from lakewarden.log.settle import settle
+from lakewarden.log.trail import read_trail
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import Missing
 from tests.log.simulation.journal import Journal, Written
-from tests.log.simulation.light import SimScope, chunk_of
+from tests.log.simulation.light import SimScope, chunk_of, rows_in
 from tests.log.simulation.stores import Row, SimObjects, Snapshot, Table, open_table
 from tests.log.simulation.world import Broken, World
 
@@ -49,6 +51,10 @@ class Warehouse:
 
     def open(self, user: str) -> Snapshot:
         return open_table(self.world, self.tables[user], partial(self.journal.saw, user))
+
+    def moment(self) -> datetime:
+        """A second a step."""
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.world.now)
 
     def row(self, key: str, value: int | None) -> Row:
         self._rows += 1
@@ -174,7 +180,8 @@ class Flusher:
     def settle(self, view: LogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
         house = self.house
-        settle(house.store, view, settled, settings=house.settings, new_id=house.world.new_id, cache=self.cache)
+        now = house.moment()
+        settle(house.store, view, settled, settings=house.settings, new_id=house.world.new_id, now=now, cache=self.cache)
 
 
 class Reader:
@@ -192,6 +199,41 @@ class Reader:
                 self.house.strong_read(user, self.cache)
             except (Conflict, StorageUnavailable, Corrupt) as error:
                 _expect(self.house, error, broken=self.house.tables[user].broken)
+
+
+class Follower:
+    """A subscriber to one user's rows, who looks again and again, and now and then comes back after a while."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+        self.user = house.world.rng.choice(house.users)
+        self.cache = HeaderCache()
+        self.upto = NOTHING
+        self.seen: list[Row] = []
+        self.complete = True
+
+    def follow(self, times: int) -> None:
+        for _ in range(times):
+            self.look()
+
+    def look(self) -> None:
+        self.house.world.say(f"follows {self.user} from {self.upto >> 28}")
+        began = self.house.world.now
+        try:
+            trail = read_trail(self.house.store, LOG, self.upto, self.cache)
+            ranges = trail.ranges(self.user, self.upto)
+            rows = [row for each in ranges for row in rows_in(self.house.store, each)]
+        except (Conflict, StorageUnavailable) as error:
+            _expect(self.house, error)
+            return
+        except Missing:
+            return
+        self.complete = self.complete and (trail.complete_after(self.upto) or trail.cut.sealed)
+        self.seen += [row for row in rows if row.seq > self.upto]
+        self.house.journal.saw(self.user, self.seen)
+        self.upto = max(self.upto, trail.end)
+        if self.complete and not self.house.sealing:
+            self.house.journal.followed(self.user, began, {row.id for row in self.seen})
 
 
 class Eraser:
@@ -215,9 +257,11 @@ class Eraser:
         journal.erasing = user
         if journal.erased_at is None:
             close_user(house.store, LOG, user.upper())
-            upto = leave_out(house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id)
-            view = read_view(house.store, LOG, HeaderCache())
-            if any(each.user == user for header in (*view.carry, *view.run) for each in header.ranges):
+            upto = leave_out(
+                house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id, now=house.moment()
+            )
+            trail = read_trail(house.store, LOG, NOTHING, HeaderCache())
+            if trail.ranges(user, NOTHING):
                 raise Broken("erased: the log still holds rows of the user")
             self.fence(user, upto)
             journal.erased_upto, journal.erased_at = upto, house.world.now

@@ -116,6 +116,13 @@ class Journal:
                     _hold(not self._older(winner, row, call), "durable", f"row {row.id} is hidden by the older {winner.id}")
         return decided
 
+    def followed(self, user: str, began: int, seen: set[int]) -> None:
+        """What a subscriber who looked then, and missed nothing before, has been shown; never a row of others, or one twice."""
+        for call in self.calls:
+            if call.user == user and call.outcome == "acknowledged" and call.ended < began and not self.may_be_gone(call):
+                for row in call.rows:
+                    _hold(row.id in seen, "followed", f"row {row.id} was acknowledged, and the subscriber was not shown it")
+
     def _older(self, winner: Row, row: Row, call: Written) -> bool:
         """Whether a row that decides a key lies before one that was acknowledged."""
         if winner.id == row.id:

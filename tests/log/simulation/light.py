@@ -23,6 +23,11 @@ def _rows(data: bytes, where: RowRange) -> list[Row]:
         raise Corrupt(f"{where} cannot be read") from error
 
 
+def rows_in(store: SimObjects, where: RowRange) -> list[Row]:
+    """Raises `Missing`."""
+    return _rows(bytes(read_chunk(store, where)), where)
+
+
 @dataclass(frozen=True)
 class SimScope:
     """A `HotScope`, as `lakewarden.log.scope.LogScope` is one in Arrow."""
@@ -39,7 +44,7 @@ class SimScope:
 
     def rows(self) -> list[Row]:
         ranges = self.pending.ranges if self.pending else ()
-        return [row for each in ranges for row in _rows(bytes(read_chunk(self.store, each)), each)]
+        return [row for each in ranges for row in rows_in(self.store, each)]
 
     def later(self, rows: list[Row], after: int) -> list[Row] | None:
         return [row for row in rows if row.seq > after] or None

@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
-from lakewarden.log import clean, closing, cut, drain, names, nextcut, place, segment, settle, view
+from lakewarden.log import clean, closing, cut, drain, history, names, nextcut, place, segment, settle, view
 from lakewarden.log.cache import HeaderCache
-from lakewarden.log.cut import Cut
+from lakewarden.log.cut import Cut, Kept
 from lakewarden.log.drain import read_hot
+from lakewarden.log.history import History
 from lakewarden.log.names import Listing
 from lakewarden.log.nextcut import NextCut
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.segment import RowRange
+from lakewarden.log.segment import Header, RowRange
+from lakewarden.log.trail import Trail
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from tests.log.simulation.actors import Eraser, Flusher, Warehouse
@@ -28,6 +31,7 @@ from tests.log.simulation.stores import Row, Snapshot
 
 _MADE, _LOST = place._Fate.MADE, place._Fate.LOST
 _doomed, _make, _place = clean._doomed, settle.make_cut, Placing.place
+_history = history.history_after
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,22 @@ def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str
     return _doomed(log_id, replace(newest, upto=upto), found)
 
 
+# --- keeping for subscribers
+
+
+def _keeps_nothing(*_: object) -> list[Kept]:
+    return []
+
+
+def _forgets_silently(*arguments: Any) -> History:
+    return replace(_history(*arguments), forgotten=NOTHING)
+
+
+def _live_rows_alone(seen: Trail, user: str, after: int) -> list[RowRange]:
+    found = [each for header in seen.view.run for each in header.ranges if each.user == user]
+    return [each for each in found if each.last_seq > after]
+
+
 # --- erasing
 
 
@@ -209,12 +229,12 @@ def _fills_nothing(store: ObjectStore, log_id: str, _: object) -> int:
     return max(found.last_position, cut.newest_cut(store, log_id).upto)
 
 
-def _drops_the_carry(seen: LogView, _: str, mark: str) -> NextCut:
-    return NextCut(seen.last_position, (), (), {}, {mark: seen.last_position})
+def _drops_the_carry(seen: LogView, _: str, mark: str, *__: object) -> NextCut:
+    return NextCut(seen.last_position, (), (), {}, erased={mark: seen.last_position})
 
 
-def _carries_all(seen: LogView, _: str, mark: str) -> NextCut:
-    return nextcut.cut_without(seen, "nobody", mark)
+def _carries_all(seen: LogView, _: str, mark: str, kept: Mapping[Kept, Header], now: datetime) -> NextCut:
+    return nextcut.cut_without(seen, "nobody", mark, kept, now)
 
 
 class _LeavesTheTable(Eraser):
@@ -256,5 +276,8 @@ FAULTS = (
     Fault("erases the rows of others too", _replaced(closing, "cut_without", _drops_the_carry)),
     Fault("carries the rows of the erased user", _replaced(closing, "cut_without", _carries_all)),
     Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),
+    Fault("settles without a history", _replaced(settle, "make_history", _keeps_nothing)),
+    Fault("forgets history without saying so", _replaced(nextcut, "history_after", _forgets_silently)),
+    Fault("follows the segments alone", _replaced(Trail, "ranges", _live_rows_alone)),
     Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
 )

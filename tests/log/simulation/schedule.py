@@ -11,10 +11,11 @@ from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log import clean as clean_module
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import is_old
+from lakewarden.log.cut import newest_cut
 from lakewarden.log.names import listings
 from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
-from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Reader, Warehouse, Writer, drop
+from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Reader, Warehouse, Writer, drop
 from tests.log.simulation.world import Broken, Killed, Odds, World
 
 # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
@@ -28,11 +29,16 @@ _ODDS = (
     Odds(pause=0.05, fail=0.03),
     Odds(pause=0.03, fail=0.05, kill=0.005),
 )
-_SETTINGS = tuple(LogSettings(carry_below=share, segment_max_rows=rows) for share in (0.0, 0.5, 1.0) for rows in (2, 1000))
+_SETTINGS = tuple(
+    LogSettings(carry_below=share, segment_max_rows=rows, retention_seconds=seconds)
+    for share in (0.0, 0.5, 1.0)
+    for rows, seconds in ((2, 60), (2, 10_000), (1000, 0), (1000, 10_000))
+)
 _POISONED = "p"
 
 MakeFlusher = Callable[[Warehouse], Flusher]
 MakeEraser = Callable[[Warehouse], Eraser]
+MakeFollower = Callable[[Warehouse], Follower]
 _ERASED = "v"
 
 
@@ -42,6 +48,7 @@ class Roles:
 
     flusher: MakeFlusher = Flusher
     eraser: MakeEraser = Eraser
+    follower: MakeFollower = Follower
 
 
 AS_IT_IS = Roles()
@@ -76,6 +83,8 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
+    for n in range(rng.choice((0, 1, 1))):
+        spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
     if _ERASED in house.users and rng.random() < 0.3:
         spawn("eraser", _alive(partial(roles.eraser(house).erase, _ERASED, 3)))
     elif rng.random() < 0.03:
@@ -123,6 +132,8 @@ def _check_flushed(house: Warehouse, *, poisoned: bool) -> None:
     flusher.flush(1)
     for user in sound:
         house.strong_read(user, HeaderCache())
+    for _ in range(2):
+        Follower(house).look()
     view = read_view(house.store, LOG, HeaderCache())
     left = set(view.pending) - ({_POISONED} if poisoned else set())
     if left:
@@ -140,6 +151,8 @@ def _check_empty(house: Warehouse) -> None:
         return
     newest = listing.newest_cut
     left = [key for key, version in listing.carry.items() if version <= newest]
+    named = {kept.key for kept in newest_cut(house.store, LOG).history}
+    left += [key for key, version in listing.history.items() if version <= newest and key not in named]
     if listing.segments or any(is_old(version, newest) for version in listing.cuts) or left:
         raise Broken(f"no litter: a full flush leaves {sorted(house.objects)}")
 

@@ -1,0 +1,58 @@
+"""All rows of a log beyond some `_seq`, whatever flushes have settled meanwhile: what subscribers follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.errors import Conflict
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.cut import Cut
+from lakewarden.log.segment import Header, RowRange, read_carry
+from lakewarden.log.view import LogView, read_view
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The log and its history as of one moment, as far as they hold rows beyond `after`."""
+
+    view: LogView
+    history: tuple[Header, ...]
+    after: int
+
+    @property
+    def cut(self) -> Cut:
+        return self.view.cut
+
+    @property
+    def end(self) -> int:
+        """The last possible `_seq` of what was seen."""
+        return self.view.end
+
+    def complete_after(self, seq: int) -> bool:
+        """Whether every row of the log beyond this `_seq` is here. One scope's rows may all be here even if not."""
+        return seq >= max(self.after, self.cut.forgotten)
+
+    def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
+        """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
+        headers = (*self.history, *self.view.carry, *self.view.run)
+        found = {each.first_seq: each for header in headers for each in header.ranges if each.user == user}
+        return tuple(each for _, each in sorted(found.items()) if each.last_seq > after)
+
+
+def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache) -> Trail:
+    """Raises:
+    Conflict: the log was settled again and again while it was read.
+    """
+    for _ in range(_ATTEMPTS):
+        view = read_view(store, log_id, cache)
+        wanted = [kept for kept in view.cut.history if kept.last_seq > after]
+        try:
+            headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
+        except Missing:
+            continue  # a newer cut gave it up
+        cache.keep(log_id, view.cut, headers)
+        return Trail(view, tuple(headers), after)
+    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while its history was read; try again")
