@@ -590,15 +590,22 @@ class Lakehouse:
 
     # Jobs
 
-    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None) -> Job:
+    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
         """Asks for an operation that `run_jobs`, here or elsewhere, will do.
 
+        Args:
+            to: the storage to move to; for a move alone.
+
         Raises:
-            NotFound, InvalidArgument: a table or a user is none.
+            NotFound, InvalidArgument: a table, a user or a storage is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
         from lakewarden.operations.scopes import targets_of
 
+        if operation == "move":
+            return self._operator.enqueue_move(tables, user, to)
+        if to is not None:
+            raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
         if operation == "evict":
             self._operator.evict(Asked(tables, user), dry_run=True)
         elif operation == "export":

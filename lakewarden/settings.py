@@ -111,6 +111,9 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         1 << 30
     )
     threads: Annotated[int, Meta(ge=1, description="Threads that DuckDB uses for all queries of a process.")] = 2
+    cache_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes of data files' columns that a process keeps for the next query; 0 keeps none.")
+    ] = 256 << 20
     result_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the rows of one result may have.")] = 1 << 30
 
 

@@ -173,7 +173,7 @@ class TableClient:
 
     def _filing(self, user: str | None, files: Sequence[tuple[FileRef, bytes]] = ()) -> Filing:
         noted = self._keep_place(check_user(user)) if files and user is not None else None
-        return Filing(user, files, self._target, self._open_target, noted)
+        return Filing(user, files, self._target, partial(self._open_target, user), noted)
 
     def _keep_place(self, user: str) -> str | None:
         """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
@@ -248,9 +248,10 @@ class TableClient:
             return rows if wanted.columns is None else rows.select(wanted.columns)
         place = partial(self._target, user)
         if freshness == "eventual":
-            rows = read_cold(place, wanted)
+            rows = read_cold(place, wanted, self.warehouse.cold)
         else:
-            rows = read_strong(place, self.warehouse.state, self.table.log_id, self.warehouse.headers, wanted)
+            warehouse = self.warehouse
+            rows = read_strong(place, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(

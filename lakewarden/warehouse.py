@@ -19,6 +19,8 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
+from lakewarden.delta.cached import ColdCache, ColumnCache
+from lakewarden.delta.reopening import TableCache
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
@@ -51,6 +53,7 @@ class Warehouse:
     exports: Exports
     places: ScopePlaces
     headers: HeaderCache
+    cold: ColdCache
     settings: Settings
     clock: Clock
     new_id: NewId
@@ -78,6 +81,7 @@ class Warehouse:
             exports=Exports(state),
             places=ScopePlaces(state, erasures.mark),
             headers=HeaderCache(),
+            cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,
             clock=clock,
             new_id=new_id,

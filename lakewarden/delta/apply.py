@@ -76,9 +76,9 @@ class ColdApply:
         self._large_bytes = large_bytes
         self._planned_at = planned_at or clock()
         self.table = ScopeTable.open(target.location)
+        check_not_frozen(self.table, target)
         if self.table is not None and self.table.is_swept:
             raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
-        check_not_frozen(self.table, target)
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:

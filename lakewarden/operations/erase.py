@@ -37,7 +37,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10
 
@@ -92,14 +92,9 @@ def erase(
     started = warehouse.clock()
     asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
-    erasure = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
-    try:
-        _check_still(warehouse.catalog.read(), tables)  # after it was noted: a move that goes unseen here sees it, and gives way
-    except Conflict:
-        if erasure.job_id == job_id:  # else it is an earlier one, which was interrupted
-            warehouse.erasures.end(erasure)
-        raise
-    tally = _Tally(warehouse.erasures, erasure)
+    begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    catalog, tables = _still(warehouse, tables, begun, job_id)
+    tally = _Tally(warehouse.erasures, begun)
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
@@ -156,13 +151,20 @@ def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
     return mark
 
 
-def _check_still(catalog: Catalog, tables: Sequence[Table]) -> None:
-    """Raises:
-    Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
+    """The catalog and the tables as they are now that the erasure is noted: a move that goes unseen here sees it, and gives way.
+
+    Raises:
+        Conflict: one of the tables is being moved, so that the user's rows lie in two places.
     """
-    moving = [table.name for table in tables if find_table(catalog, table.name).move is not None]
-    if moving:
+    catalog = warehouse.catalog.read()
+    there = {table.id: table for table in catalog.tables.values()}
+    now = [there.get(table.id, table) for table in tables]
+    if moving := [table.name for table in now if table.move is not None]:
+        if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(begun)
         raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+    return catalog, now
 
 
 def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:

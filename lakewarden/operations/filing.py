@@ -17,35 +17,35 @@ Held = tuple[str | None, FileRef]
 
 @dataclass
 class Filing:
-    """What a change brings along, for one scope.
+    """What a change brings along, for one scope; `target` gives the scope of any user that it touches.
 
-    `target` gives the scope of any user that it touches, and `open_target` the same, refused while that scope is being moved.
+    `open_target` gives the scope's own while files may be stored there, and raises `Conflict` while it is being moved.
     `noted` is the key of the registry's note of the scope, where this change was the first to make it.
     """
 
     user: str | None
     files: Sequence[tuple[FileRef, bytes]]
     target: Callable[[str | None], ScopeTarget]
-    open_target: Callable[[str | None], ScopeTarget]
+    open_target: Callable[[], ScopeTarget]
     noted: str | None = None
     _stored: ScopeTarget | None = field(default=None, init=False)
+    """Where they are."""
 
     def store(self) -> None:
         """Stores the files, once. Where that fails, none stays.
 
         Raises:
-            Conflict: the scope is being moved, or was moved meanwhile; a move that begins later takes the files along.
+            Conflict: the scope is being moved, or was meanwhile.
         """
-        if not self.files or self._stored is not None:
-            return
-        self._stored = here = self.open_target(self.user)
-        try:
-            store_files(here, self.files)
-            if self.open_target(self.user).location != here.location:
-                raise Conflict(f"{here.scope} was moved while its files were stored; write the rows again")
-        except LakewardenError:
-            self.undo()
-            raise
+        if self.files and self._stored is None:
+            self._stored = self.open_target()
+            try:
+                store_files(self._stored, self.files)
+                if self.open_target().location != self._stored.location:  # a move that goes unseen here takes them along
+                    raise Conflict(f"{self._stored.scope} was moved while its files were stored; store them again")
+            except LakewardenError:
+                self.undo()
+                raise
 
     def undo(self) -> None:
         """The rows were refused."""

@@ -73,7 +73,7 @@ def flush_scopes(
     if not due:
         return []
     reach("planned")
-    due = _register(warehouse, catalog, views, due)
+    due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
     tasks, held = _tasks(warehouse, catalog, due, job_id)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
@@ -169,11 +169,11 @@ def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pendin
                 yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
 
 
-def _register(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
+def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
     """Decides where scopes lie and records the new ones, before their first commit, so that none is ever forgotten; one
     object a table.
 
-    Returns what is due without users who were erased since the log was read: nobody would forget them again.
+    Returns them without those of users who were erased since the log was read: nobody would forget them again.
     """
     users: dict[str, set[str]] = defaultdict(set)
     for one in due:
@@ -181,11 +181,11 @@ def _register(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogVie
             warehouse.settle_place(catalog, one.table, one.scope.user)
             users[one.table.log_id].add(one.scope.user)
     table_ids = {one.table.log_id: one.table.id for one in due}
-    gone = {log_id: _note(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
-    return [one for one in due if one.scope.user not in gone.get(one.table.log_id, ())]
+    gone = {log_id: _register(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
+    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
 
 
-def _note(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
+def _register(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
     """Which of them were erased meanwhile, and so are not recorded."""
     new = users - warehouse.registry.users(table_id)
     if not new:

@@ -19,7 +19,7 @@ from lakewarden.connection import Location
 from lakewarden.delta.commits import LOG
 from lakewarden.errors import Conflict, InUse
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.fanout import Run, Sized
+from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.leases import leased_versions
 from lakewarden.operations.move_scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.operations.scopes import scopes_of
@@ -76,15 +76,19 @@ class Mover:
             self._change(lambda newest: close_table(newest, self.name))
             self.reach("move:closed")
         if self._phase() == "closing":
-            reports = self._each(move_scope, copied)
+            try:
+                reports = self._each(move_scope, copied)
+            except BaseException:  # interrupted, or Spark is gone: flushes shall not wait for somebody to come back
+                self._reopen()
+                raise
             if _failed(reports):
-                return self._reopened(reports)
+                return [*reports, *self._reopen()]
             sync({self._place(storage_id).uri})
             self.reach("move:frozen")
             self._change(lambda newest: switch_table(newest, self.name))
             self.reach("move:switched")
             left = self._leave()
-            return left if _failed(left) else reports
+            return left if _failed(left) else reports or [self._nothing_lay(storage_id)]
         return self._leave()
 
     def cancel(self) -> list[ScopeReport]:
@@ -101,7 +105,7 @@ class Mover:
                 f"{self.name} lies on storage {table.move.target!r} already, and only its old place is left to be emptied:"
                 f" end the move (lakewarden move {self.name} --to {table.move.target})"
             )
-        reports = self._each(thaw_scope)
+        reports = self._thawed()
         if _failed(reports) or table.move is None:
             return reports
         self._change(lambda newest: reopen_table(newest, self.name))  # the lease is ours still, so nobody has switched
@@ -124,12 +128,21 @@ class Mover:
             self._change(lambda newest: end_move(newest, self.name))
         return reports
 
-    def _reopened(self, reports: list[ScopeReport]) -> list[ScopeReport]:
-        """Lets flushes go on at the old place, since not all could be moved."""
-        thawed = self._each(thaw_scope)
-        if not _failed(thawed):
+    def _nothing_lay(self, storage_id: str) -> ScopeReport:
+        """Of a table that moved and has no scope yet."""
+        return ScopeReport(Scope(self.name), "move", "done", self._place(storage_id), finished_at=self.warehouse.clock())
+
+    def _reopen(self) -> list[ScopeReport]:
+        """Lets flushes go on at the old place, since not all could be moved; the scopes that could not be let go."""
+        failed = [report for report in self._thawed() if report.fault]
+        if not failed:
             self._change(lambda newest: reopen_table(newest, self.name))
-        return [*reports, *(report for report in thawed if report.fault)]
+        return failed
+
+    def _thawed(self) -> list[ScopeReport]:
+        """In this process: a job that was killed runs nothing more anywhere else."""
+        tasks = [Sized(task, _SCOPE_COST) for task in self._tasks(self.warehouse.catalog.read())]
+        return in_process(thaw_scope, tasks, lambda done: None)
 
     def _each(
         self, work: Callable[[MoveTask], ScopeReport], copied: Mapping[Scope, tuple[str, ...]] | None = None

@@ -12,7 +12,7 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.moving import Copied, copy_data, copy_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.operations.fanout import guarded
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def move_scope(task: MoveTask) -> ScopeReport:
         arrived = ScopeTable.open(task.target.location)
         assert arrived is not None  # copy_frozen has looked
         refresh_manifest(task.target, arrived, system_clock())
-        return _report(task, task.target, version=version, copied=copied)
+        return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
 
     return _guarded(task, run)
 
@@ -78,7 +78,7 @@ def _guarded(task: MoveTask, run: Callable[[], ScopeReport]) -> ScopeReport:
 
 
 def _report(
-    task: MoveTask, where: ScopeTarget, *, version: int | None = None, copied: Copied = Copied(), done: bool = True
+    task: MoveTask, where: ScopeTarget, *, state: ScopeState | None = None, copied: Copied = Copied(), done: bool = True
 ) -> ScopeReport:
     return ScopeReport(
         where.scope,
@@ -86,9 +86,10 @@ def _report(
         "done" if done else "skipped",
         where.location,
         reason="" if done else "nothing of it is there",
-        version=version,
+        version=state.version if state else None,
         parameters={"job_id": task.job_id, "from": task.source.uri, "to": task.target.uri},
         metrics={"files_copied": len(copied.files), "bytes_copied": copied.bytes},
+        state=state,
         files=copied.files,
         finished_at=system_clock(),
     )

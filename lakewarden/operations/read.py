@@ -9,7 +9,8 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.delta.bounds import Bound
+from lakewarden.delta.bounds import Bound, rows_within
+from lakewarden.delta.cached import ColdCache
 from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
@@ -54,10 +55,11 @@ EVERYTHING = Wanted()
 class _ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
-    def __init__(self, target: ScopeTarget, wanted: Wanted) -> None:
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
         self._target = target
         self._wanted = wanted
-        self._table = ScopeTable.open(target.location)
+        self._columns = None if cache is None else cache.columns
+        self._table = cache.tables.open(target.location) if cache else ScopeTable.open(target.location)
 
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)
@@ -67,7 +69,8 @@ class _ColdRows:
         if self._table is None:
             none = empty_rows(self._target.schema)
             return none if columns is None else none.select(columns)
-        return read_rows(self._table, self._target.schemas, columns, self._wanted.bounds)
+        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._columns)
+        return rows_within(rows, self._wanted.bounds)
 
     @property
     def sure(self) -> bool:
@@ -97,11 +100,11 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
     raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
 
 
-def read_cold(place: Place, wanted: Wanted = EVERYTHING) -> pa.Table:
+def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
-        cold = _ColdRows(target, wanted)
+        cold = _ColdRows(target, wanted, cache)
         return cold.rows(), cold.sure
 
     return where_it_lies(place, read)
@@ -114,7 +117,14 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
     return read_stream(warehouse.state, table.log_id, user, table.schemas, ttl, warehouse.clock(), warehouse.headers)
 
 
-def read_strong(place: Place, state: ObjectStore, log_id: str, headers: HeaderCache, wanted: Wanted = EVERYTHING) -> pa.Table:
+def read_strong(
+    place: Place,
+    state: ObjectStore,
+    log_id: str,
+    headers: HeaderCache,
+    wanted: Wanted = EVERYTHING,
+    cache: ColdCache | None = None,
+) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
 
     Raises:
@@ -125,7 +135,7 @@ def read_strong(place: Place, state: ObjectStore, log_id: str, headers: HeaderCa
         def look() -> LogScope:
             return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
-        found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema)))
+        found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
         return rows, found.cold.sure

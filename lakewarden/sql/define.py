@@ -211,13 +211,30 @@ def create_user(context: Context, statement: of.CreateUser) -> Done:
         statement.auth,
         created_at=now,
         updated_at=now,
-        auth_data=statement.secret if statement.auth == "oauth" and statement.secret else None,
+        auth_data=_identity(statement.secret) if statement.auth == "oauth" else None,
         email=statement.email,
         storage_mode=_storage_mode(statement.storage_mode or "table"),
         storage_id=statement.storage_id,
     )
     make_user(context.lake.warehouse, context.door, user, statement.secret if statement.auth == "password" else None)
     return Done(f"user {statement.name} created")
+
+
+def _identity(text: str) -> str | None:
+    """Checks an OAUTH identity, which may be left out. No message repeats it.
+
+    Raises:
+        InvalidArgument: no JSON object.
+    """
+    if not text:
+        return None
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise InvalidArgument("""OAUTH takes a JSON object, as in '{"provider": "google", "subject": "1234"}'""")
+    return text
 
 
 def alter_user(context: Context, statement: of.AlterUser) -> Done:

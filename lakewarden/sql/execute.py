@@ -14,6 +14,8 @@ def execute(context: Context, statement: of.Statement) -> Result:
     Raises:
         LakewardenError: it was not done.
     """
+    if isinstance(statement, (of.Query, of.Explain)):
+        context = context.at_once()
     rights.check(context, statement, {})
     return _run(context, statement)
 

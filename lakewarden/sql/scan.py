@@ -13,17 +13,19 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.needs import Needs
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.system import system_relation
+from lakewarden.table import TableClient
+from lakewarden.warehouse import find_table
 
 
 def relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
     if name.namespace == SYSTEM:
         return system_relation(context, name.name)
-    client = context.lake.table(str(name))
-    if given is not None:
-        return for_duck(given.select(needs.columns), client.table.schema)
-    wanted = Wanted(needs.columns, needs.bounds)
-    rows = client.scan(wanted, user=context.owner(client.table), freshness=context.freshness)
-    return for_duck(rows, client.table.schema)
+    table = find_table(context.catalog(), name)
+    if given is None:
+        warehouse = context.lake.warehouse
+        client = TableClient(warehouse, table, warehouse.writer(table))
+        given = client.scan(Wanted(needs.columns, needs.bounds), user=context.owner(table), freshness=context.freshness)
+    return for_duck(given.select(needs.columns), table.schema)
 
 
 def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:

@@ -13,7 +13,6 @@ from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
-from lakewarden.sql.own import OwnTable
 from lakewarden.sql.parse import parse
 from lakewarden.sql.results import Result
 from lakewarden.sql.uploads import File, uploads_for
@@ -22,6 +21,7 @@ from lakewarden.storage.paths import check_user
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
     from lakewarden.operations.read import Freshness
+    from lakewarden.sql.own import OwnTable
 
 
 class SqlSession:
@@ -62,6 +62,8 @@ class SqlSession:
         Raises:
             NotFound: no such table.
         """
+        from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
+
         return OwnTable(self._lake.table(name), self._door)
 
     def execute_as(self, user: str) -> SqlSession:

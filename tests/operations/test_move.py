@@ -24,14 +24,18 @@ from lakewarden.catalog.model import User
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.users import UserChange
 from lakewarden.delta import rows
-from lakewarden.errors import Conflict, InUse, LakewardenError, NotFound, Transient, Unsupported
+from lakewarden.delta.freezing import freeze
+from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations import files, filing, read
+from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.heartbeat import Stopped
 from lakewarden.operations.move import Mover
+from lakewarden.operations.move_scope import move_scope
 from lakewarden.operations.read import read_cold, read_strong
 from lakewarden.operations.users import change_user, create_user
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -39,7 +43,6 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LockSettings, Settings
 from lakewarden.storage.location import local_path
 from lakewarden.table import TableClient
-from tests.catalog.build import NOW
 from tests.fixtures.bucket import path_of
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
@@ -182,7 +185,7 @@ def test_a_shared_table_and_one_that_was_never_flushed(lake: Lakehouse) -> None:
     lake.create_table("chat.empty", type="USER", columns=columns, primary_key=["id"])
     shared.write([{"id": 1}])
     assert [report.outcome for report in lake.move("chat.rooms", "cold")] == ["done"]
-    assert lake.move("chat.empty", "cold") == []
+    assert [(report.outcome, report.scope.user) for report in lake.move("chat.empty", "cold")] == [("done", None)]
     lake.flush()
     assert shared.read(freshness="eventual").to_pylist() == [{"id": 1}]
     assert {str(table.name): table.options.storage_id for table in lake.tables()} == {
@@ -517,6 +520,47 @@ def test_a_scope_that_cannot_be_copied_leaves_the_table_where_it_is(lake: Lakeho
     _check_whole(lake)
 
 
+def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lakehouse) -> None:
+    def stopped(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+        if getattr(work, "__name__", "") == move_scope.__name__:
+            _here(work, items[:1])
+            raise Stopped("MV-1")
+        return _here(work, items)
+
+    with pytest.raises(Stopped):
+        _move(lake, run=stopped)
+    assert all(report.fault is None for report in lake.flush(NOTES))
+    assert [eventual(_table(lake), user) for user in _USERS] == [_ALL] * 2
+    lake.move(NOTES, "cold")
+    _check_whole(lake)
+
+
+def test_a_scope_that_a_late_mover_froze_is_found_and_let_go(lake: Lakehouse) -> None:
+    freeze(_target(lake, "ann"), job_id="MV-1", clock=lake.warehouse.clock)
+    assert [(report.scope.user, bool(report.fault)) for report in lake.flush(NOTES)] == [("ann", True), ("bob", False)]
+    assert [(found.subject, found.check) for found in lake.check() if not found.passed] == [(f"{NOTES}[ann]", "not_frozen")]
+    assert [report.outcome for report in lake.cancel_move(NOTES)] == ["done", "skipped"]
+    assert [eventual(_table(lake), "ann") for _ in lake.flush(NOTES)] == [_ALL]
+    assert all(finding.passed for finding in lake.check())
+
+
+def test_a_queued_move_is_taken_over_and_ends(lake: Lakehouse) -> None:
+    with pytest.raises(InvalidArgument, match="one table"):
+        lake.enqueue("move", to="cold")
+    with pytest.raises(NotFound):
+        lake.enqueue("move", NOTES, to="nowhere")
+    with pytest.raises(InvalidArgument, match="only a move"):
+        lake.enqueue("flush", NOTES, to="cold")
+    job = lake.enqueue("move", NOTES, to="cold")
+    assert job.job_id.startswith("MV-")
+    with pytest.raises(AlreadyActive):
+        lake.enqueue("move", NOTES, to="cold")
+    with pytest.raises(Died):
+        _move(lake, reach=_dies("move:frozen"))
+    assert [one.status for one in lake.run_jobs()] == ["completed"]
+    _check_whole(lake)
+
+
 @pytest.mark.disk
 def test_other_bytes_at_the_target_are_found(lake: Lakehouse) -> None:
     with pytest.raises(Died):
@@ -553,7 +597,8 @@ def test_users_with_a_storage_of_their_own_stay_there(lake: Lakehouse, warehouse
     options = {"USE_USER_STORAGE": "TRUE"}
     table = lake.create_table("chat.likes", type="USER", columns=columns, primary_key=["id"], options=options)
     for user, storage in (("cyd", "own"), ("dan", "cold")):
-        create_user(warehouse, door, User(user, "user", "internal", NOW, NOW, storage_mode="region", storage_id=storage))
+        now = warehouse.clock()
+        create_user(warehouse, door, User(user, "user", "internal", now, now, storage_mode="region", storage_id=storage))
     for user in (*_USERS, "cyd", "dan"):
         table.write([{"id": 1}], user=user)
     lake.flush("chat.likes")
@@ -589,9 +634,10 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filing, "store_files", store_files)
-        with pytest.raises(Conflict, match="write the rows again"):
+        with pytest.raises(Conflict, match="store them again"):
             table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
     assert table.read(user="ann").num_rows == 2
+    assert [found for found in path_of(lake.warehouse.uri).rglob("_files/*") if found.is_file()] == []
     assert table.get_file({"id": 1}, "doc", user="ann") == b"one"
     assert table.get_file({"id": 2}, "doc", user="ann") == b"two"
     table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
