@@ -43,6 +43,7 @@ _WAITS = "cyd"
 """A user whose rows share the segments of the others and are not flushed with them."""
 
 _FLUSH = (
+    "planned",
     "drain:opened",
     "drain:read",
     "after-read",
@@ -58,6 +59,7 @@ _FLUSH = (
     "clean:cuts",
     "clean:segments",
     "clean:carry",
+    "clean:history",
 )
 
 _BEFORE: Rows = {key: f"old {key}" for key in range(10)}
