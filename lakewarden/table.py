@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
@@ -141,6 +142,7 @@ class TableClient:
 
     def files(self, *, user: str | None = None) -> list[RowFile]:
         """The files that the scope's rows refer to, by key and column."""
+        require(self.table, "files", "files")
         columns, key = file_columns(self.table.schema), self.table.schema.primary_key
         rows = self.scan(Wanted((*key, *columns)), user=user).sort_by([(name, "ascending") for name in key])
         return [
@@ -188,6 +190,7 @@ class TableClient:
         return None if known else warehouse.registry.add(self.table.id, {user})
 
     def _check_file_column(self, column: str) -> None:
+        require(self.table, "files", "files")
         if column not in file_columns(self.table.schema):
             there = ", ".join(file_columns(self.table.schema)) or "none"
             raise InvalidArgument(f"{self.table.name} has no FILE column {column!r}; it has {there}")
