@@ -423,6 +423,34 @@ class Lakehouse:
         options = RestoreOptions(version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
 
+    def move(self, table: str, to: str) -> list[ScopeReport]:
+        """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes go on;
+        flushes wait while the last of it is copied. One that was interrupted goes on when it is asked for again.
+
+        Scopes of users with a storage of their own stay there.
+
+        Args:
+            to: the storage's id.
+
+        Returns:
+            A report a scope; none where the table lies there already. Where a scope failed, the table stays where it is.
+
+        Raises:
+            NotFound, Unsupported: no such table or storage; a STREAM table.
+            InUse: it is being moved elsewhere, or something lies at its place there.
+            Conflict: a reader leases a version, or a user is being erased; try again later.
+        """
+        return self._operator.move(TableName.parse(table), to)
+
+    def cancel_move(self, table: str) -> list[ScopeReport]:
+        """Gives up a move before its switch; the table stays where it is, and what was copied goes.
+
+        Raises:
+            NotFound: no such table.
+            InUse: it lies at the new place already; the move can only be ended.
+        """
+        return self._operator.cancel_move(TableName.parse(table))
+
     def export(self, user: str, to: str) -> Export:
         """Copies all that a user has, flushed first, as Delta tables with their history; the manifest comes last.
 
@@ -562,15 +590,22 @@ class Lakehouse:
 
     # Jobs
 
-    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None) -> Job:
+    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
         """Asks for an operation that `run_jobs`, here or elsewhere, will do.
 
+        Args:
+            to: the storage to move to; for a move alone.
+
         Raises:
-            NotFound, InvalidArgument: a table or a user is none.
+            NotFound, InvalidArgument: a table, a user or a storage is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
         from lakewarden.operations.scopes import targets_of
 
+        if operation == "move":
+            return self._operator.enqueue_move(tables, user, to)
+        if to is not None:
+            raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
         if operation == "evict":
             self._operator.evict(Asked(tables, user), dry_run=True)
         elif operation == "export":

@@ -70,6 +70,14 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     retention_hours: Annotated[
         int, Meta(ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS.")
     ] = 168
+    fence_retention_hours: Annotated[
+        int,
+        Meta(
+            ge=48,
+            description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
+            " removes it. No flush, rewrite or restore of one scope may take longer.",
+        ),
+    ] = 168
     min_gain: Annotated[
         float,
         Meta(
@@ -145,6 +153,13 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     executor_archive: Annotated[
         str | None, Meta(description="URI of a packed environment for executors that lack the lakewarden wheel.")
     ] = None
+    s3a: Annotated[
+        bool,
+        Meta(
+            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central) and read and write the scopes on S3"
+            " that are too large for one task by it; otherwise by our own client, as all others."
+        ),
+    ] = False
     conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by their own names.")] = {}
 
 

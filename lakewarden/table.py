@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
@@ -22,7 +24,7 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.operations.files import load_file
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.leases import Lease, hold, release
-from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong
+from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong, where_it_lies
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.files import FILES, FileRef, RowFile, Taken, Upload, file_columns, references, take_files
@@ -97,7 +99,7 @@ class TableClient:
 
         Raises:
             InvalidArgument: no such FILE column; too large a file, or of a type that is not allowed.
-            ConstraintViolation, Conflict: the row was refused. Neither it nor the file is there.
+            ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither it nor the file is there.
         """
         self._check_file_column(column)
         taken = self.take_files([{**row, column: Upload(name, data, mime)}], user)
@@ -119,7 +121,8 @@ class TableClient:
         text = next(iter(self._row_of(live, to_arrow([key], self.table.schema)).column(column).to_pylist()), None)
         if not text:
             raise NotFound(f"{self.table.name} has no file in column {column!r} of the row {dict(key)}")
-        return load_file(self._target(user), FileRef.parse(text))
+        ref = FileRef.parse(text)
+        return where_it_lies(partial(self._target, user), lambda target: (load_file(target, ref), True))
 
     def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
         """Sets the column of a row to NULL and removes the file; a row without one is no error.
@@ -139,6 +142,7 @@ class TableClient:
 
     def files(self, *, user: str | None = None) -> list[RowFile]:
         """The files that the scope's rows refer to, by key and column."""
+        require(self.table, "files", "files")
         columns, key = file_columns(self.table.schema), self.table.schema.primary_key
         rows = self.scan(Wanted((*key, *columns)), user=user).sort_by([(name, "ascending") for name in key])
         return [
@@ -171,7 +175,7 @@ class TableClient:
 
     def _filing(self, user: str | None, files: Sequence[tuple[FileRef, bytes]] = ()) -> Filing:
         noted = self._keep_place(check_user(user)) if files and user is not None else None
-        return Filing(user, files, self._target, noted)
+        return Filing(user, files, self._target, partial(self._open_target, user), noted)
 
     def _keep_place(self, user: str) -> str | None:
         """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
@@ -186,6 +190,7 @@ class TableClient:
         return None if known else warehouse.registry.add(self.table.id, {user})
 
     def _check_file_column(self, column: str) -> None:
+        require(self.table, "files", "files")
         if column not in file_columns(self.table.schema):
             there = ", ".join(file_columns(self.table.schema)) or "none"
             raise InvalidArgument(f"{self.table.name} has no FILE column {column!r}; it has {there}")
@@ -244,12 +249,12 @@ class TableClient:
         if self.table.schema.append_only:
             rows = self._stream(user)
             return rows if wanted.columns is None else rows.select(wanted.columns)
-        target = self._target(user)
+        place = partial(self._target, user)
         if freshness == "eventual":
-            rows = read_cold(target, wanted, self.warehouse.cold)
+            rows = read_cold(place, wanted, self.warehouse.cold)
         else:
             warehouse = self.warehouse
-            rows = read_strong(target, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
+            rows = read_strong(place, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def revise(
@@ -294,7 +299,8 @@ class TableClient:
         self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
     ) -> list[HistoryEntry]:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
-        return history(self._target(user).location, limit, before_version)
+        # never sure: the old place of a scope that was moved meanwhile has a log of its own
+        return where_it_lies(partial(self._target, user), lambda target: (history(target.location, limit, before_version), False))
 
     def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
         """Keeps a version, the newest where none is given, for so long: no vacuum takes its files from under a reader.
@@ -302,10 +308,17 @@ class TableClient:
         Raises:
             InvalidArgument: not between a moment and 30 days.
             NotFound: no such version, or it is older than the retention keeps.
+            Conflict: the table is being moved, and its old place emptied.
         """
         warehouse = self.warehouse
         target = self._target(user)
-        return hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+        lease = hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+        # looked at when the lease is there: a move that goes unseen here has seen it, and waits
+        moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
+        if moving or self._target(user).location != target.location:
+            release(warehouse.state, lease)
+            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version when that is over")
+        return lease
 
     def release(self, lease: Lease) -> None:
         """Ends a lease before its time."""
@@ -329,6 +342,12 @@ class TableClient:
             gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
             found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
         return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))
+
+    def _open_target(self, user: str | None) -> ScopeTarget:
+        """The scope's place, while files may be stored there; raises `Conflict` while it is being moved."""
+        catalog = self.warehouse.catalog.read()
+        self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
+        return self.warehouse.target(catalog, Scope(self.table.name, user))
 
     def _target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))

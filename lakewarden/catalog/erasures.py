@@ -111,6 +111,11 @@ class Erasures:
             self._store.put(key, _encoded(grown))
         return grown
 
+    def over(self, table_id: str) -> list[Erasure]:
+        """Those under way over one table."""
+        marks = [stored.key.rpartition("/")[2] for stored in self._store.list(_OPEN)]
+        return [found for mark in marks if (found := self.under_way(mark)) is not None and table_id in found.tables]
+
     def under_way(self, mark: str) -> Erasure | None:
         key = f"{_OPEN}/{mark}"
         try:

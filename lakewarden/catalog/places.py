@@ -1,8 +1,8 @@
 """Where the scopes of tables with USE_USER_STORAGE lie: decided once, at a scope's first flush, and never changed.
 
-So a user may be given another storage at any time: what lies somewhere stays there, and what comes first goes there. The
-user's keyed hash stands in the key, because the place outlives an erasure: a flush that has read it must not be the only one
-to go there.
+So a user may be given another storage at any time: what lies somewhere stays there, and what comes first goes there. A
+scope that lies where its table does goes with the table when that is moved. The user's keyed hash stands in the key, because
+the place outlives an erasure: a flush that has read it must not be the only one to go there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+THE_TABLES = "*"
+"""The place of a scope that lies on its table's storage, whichever that is; no storage has such a name."""
 
 _ROOT = "places"
 
@@ -24,7 +27,7 @@ class ScopePlaces:
         self._known: dict[str, str] = {}
 
     def of(self, table_id: str, user: str) -> str | None:
-        """The storage on which the scope lies; None where it has not been decided."""
+        """The storage on which the scope lies, or `THE_TABLES`; None where it has not been decided."""
         key = self._key(table_id, user)
         if key not in self._known:
             try:
@@ -34,14 +37,14 @@ class ScopePlaces:
         return self._known[key]
 
     def decide(self, table_id: str, user: str, storage_id: str) -> None:
-        """Puts the scope on a storage, unless somebody has put it on one already."""
+        """Puts the scope on a storage (or on `THE_TABLES`), unless somebody has put it on one already."""
         if self.of(table_id, user) is None:
             with suppress(AlreadyThere):
                 self._store.create(self._key(table_id, user), storage_id.encode())
 
     def used(self) -> set[str]:
-        """The storages on which scopes were put."""
-        return {self._store.get(stored.key).decode() for stored in self._store.list(_ROOT)}
+        """The storages on which scopes were put that lie apart from their tables."""
+        return {self._store.get(stored.key).decode() for stored in self._store.list(_ROOT)} - {THE_TABLES}
 
     def remove(self, table_id: str) -> None:
         """Forgets a table that was dropped."""

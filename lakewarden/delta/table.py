@@ -34,6 +34,9 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.report import ScopeState
 
+SWEPT = "lakewarden/swept"
+"""Application id that marks a fence which is being removed (delta/sweep.py)."""
+
 _READER = 1
 
 
@@ -140,6 +143,11 @@ class ScopeTable:
             with delta_errors(f"cannot read the watermark of {self.uri}"):
                 self._transactions[app_id] = self.delta.transaction_version(app_id)
         return self._transactions[app_id]
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether it is a fence that is being removed: nothing may be committed on top of it."""
+        return not self.adds.num_rows and self.watermark(SWEPT) is not None
 
     @cached_property
     def _newest_transactions(self) -> Mapping[str, int]:
@@ -277,6 +285,24 @@ class ScopeTable:
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1
+
+    def property(self, name: str) -> str:
+        """One of the table's own properties; empty where it is not set."""
+        return self.delta.metadata().configuration.get(name) or ""
+
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp) -> None:
+        """Commits the property, strictly. This snapshot is of no use any more then.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed.
+        """
+        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
+            self.delta.alter.set_table_properties(
+                {name: value},
+                raise_if_not_exists=False,
+                commit_properties=commit_properties(stamp, {}, strict=True, read_version=self.version),
+                post_commithook_properties=HOOKS,
+            )
 
     def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
         """A commit that directly follows this snapshot fails only if it is not there."""

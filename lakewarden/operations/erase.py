@@ -28,6 +28,7 @@ from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
+from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -83,7 +84,7 @@ def erase(
     Raises:
         NotFound, InvalidArgument: no such table, or none of users; nothing was done.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
-            message names, and erase again.
+            message names, and erase again. Or a table is being moved; nothing was done.
     """
     user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
     catalog = warehouse.catalog.read()
@@ -91,7 +92,9 @@ def erase(
     started = warehouse.clock()
     asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
-    tally = _Tally(warehouse.erasures, warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values())))
+    begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    catalog, tables = _still(warehouse, tables, begun, job_id)
+    tally = _Tally(warehouse.erasures, begun)
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
@@ -101,6 +104,7 @@ def erase(
     reach("erase:cut")
     _fence(run, scopes, job_id)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)
@@ -145,6 +149,22 @@ def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
     tables_of_users(warehouse.catalog.read(), asked.tables)
     keep_asked(warehouse.state, mark, asked)
     return mark
+
+
+def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
+    """The catalog and the tables as they are now that the erasure is noted: a move that goes unseen here sees it, and gives way.
+
+    Raises:
+        Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+    """
+    catalog = warehouse.catalog.read()
+    there = {table.id: table for table in catalog.tables.values()}
+    now = [there.get(table.id, table) for table in tables]
+    if moving := [table.name for table in now if table.move is not None]:
+        if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(begun)
+        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+    return catalog, now
 
 
 def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:

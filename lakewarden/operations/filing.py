@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import Conflict, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.operations.files import remove_files, store_files
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.files import FileRef
@@ -19,40 +19,51 @@ Held = tuple[str | None, FileRef]
 class Filing:
     """What a change brings along, for one scope; `target` gives the scope of any user that it touches.
 
+    `open_target` gives the scope's own while files may be stored there, and raises `Conflict` while it is being moved.
     `noted` is the key of the registry's note of the scope, where this change was the first to make it.
     """
 
     user: str | None
     files: Sequence[tuple[FileRef, bytes]]
     target: Callable[[str | None], ScopeTarget]
+    open_target: Callable[[], ScopeTarget]
     noted: str | None = None
-    _stored: bool = field(default=False, init=False)
+    _stored: ScopeTarget | None = field(default=None, init=False)
+    """Where they are."""
 
     def store(self) -> None:
-        """Stores the files, once. Where that fails, none stays."""
-        if self.files and not self._stored:
-            self._stored = True
+        """Stores the files, once. Where that fails, none stays.
+
+        Raises:
+            Conflict: the scope is being moved, or was meanwhile.
+        """
+        if self.files and self._stored is None:
+            self._stored = self.open_target()
             try:
-                store_files(self.target(self.user), self.files)
+                store_files(self._stored, self.files)
+                if self.open_target().location != self._stored.location:  # a move that goes unseen here takes them along
+                    raise Conflict(f"{self._stored.scope} was moved while its files were stored; store them again")
             except LakewardenError:
                 self.undo()
                 raise
 
     def undo(self) -> None:
         """The rows were refused."""
-        if self._stored:
-            self._remove((self.user, ref) for ref, _ in self.files)
+        if self._stored is not None:
+            _remove(self._stored, [ref for ref, _ in self.files])
 
     def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
         """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
-        own = [(self.user, ref) for ref, _ in self.files] if self._stored else []
+        own = [(self.user, ref) for ref, _ in self.files] if self._stored is not None else []
         kept = {(user, ref.path) for user, ref in after}
-        self._remove(held for held in (*before, *own) if (held[0], held[1].path) not in kept)
+        gone: dict[str | None, list[FileRef]] = {}
+        for user, ref in (*before, *own):
+            if (user, ref.path) not in kept:
+                gone.setdefault(user, []).append(ref)
+        for user, refs in gone.items():
+            _remove(self.target(user), refs)
 
-    def _remove(self, gone: Iterable[Held]) -> None:
-        by_user: dict[str | None, list[FileRef]] = {}
-        for user, ref in gone:
-            by_user.setdefault(user, []).append(ref)
-        for user, refs in by_user.items():
-            with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
-                remove_files(self.target(user), refs)
+
+def _remove(target: ScopeTarget, refs: Sequence[FileRef]) -> None:
+    with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
+        remove_files(target, refs)

@@ -23,7 +23,7 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict", "export"]
+Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 

@@ -179,15 +179,27 @@ def _engine_errors(duckdb: Any, settings: SqlSettings) -> Iterator[None]:
     except duckdb.ParserException as error:
         raise BadSyntax(_said(error)) from error
     except duckdb.InterruptException as error:
-        raise Unsupported(f"the query took longer than {settings.timeout_seconds:g} seconds (sql.timeout_seconds)") from error
+        raise _too_long(settings) from error
     except duckdb.OutOfMemoryException as error:
-        raise Unsupported(f"the query needs more than {settings.memory_bytes:,} bytes of memory (sql.memory_bytes)") from error
+        raise _too_large(settings) from error
+    except OSError as error:  # once rows flow, pyarrow makes this of every error, with DuckDB's words
+        said = _said(error)
+        interrupted, exhausted = said.startswith("INTERRUPT"), said.startswith("Out of Memory")
+        raise (_too_long(settings) if interrupted else _too_large(settings) if exhausted else InvalidArgument(said)) from error
     except duckdb.PermissionException as error:
         raise PermissionDenied(_said(error)) from error
     except (duckdb.NotImplementedException, duckdb.InternalException, duckdb.FatalException) as error:
         raise Unsupported(f"DuckDB cannot run this query: {_said(error)}") from error
     except (duckdb.Error, UnicodeError, pa.ArrowException) as error:
         raise InvalidArgument(_said(error)) from error
+
+
+def _too_long(settings: SqlSettings) -> Unsupported:
+    return Unsupported(f"the query took longer than {settings.timeout_seconds:g} seconds (sql.timeout_seconds)")
+
+
+def _too_large(settings: SqlSettings) -> Unsupported:
+    return Unsupported(f"the query needs more than {settings.memory_bytes:,} bytes of memory (sql.memory_bytes)")
 
 
 def _said(error: Exception) -> str:

@@ -308,6 +308,14 @@ class StorageJob:
 
 
 @dataclass(frozen=True)
+class MoveTable:
+    """STORAGE MOVE TABLE; `storage` is None for CANCEL."""
+
+    table: Ref
+    storage: str | None
+
+
+@dataclass(frozen=True)
 class Optimize:
     table: Ref
     zorder: tuple[str, ...] = ()
@@ -400,6 +408,7 @@ Statement = (
     | Describe
     | DescribeHistory
     | StorageJob
+    | MoveTable
     | Optimize
     | Vacuum
     | Restore

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,17 +24,13 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process
-from lakewarden.operations.flush import flush_scopes
 from lakewarden.operations.jobs import JobLog
 from lakewarden.report import ScopeReport
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
+from tests.fixtures.sleepers import sleeping_flush
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
-
-_TABLES = ("chat.notes", "chat.likes", "chat.rooms")
-_USERS = tuple(f"u{number}" for number in range(50))
-_ERASED = _USERS[::5]
 
 
 class Died(BaseException):
@@ -74,89 +67,6 @@ def raw_hits(lake: Lakehouse, needle: str) -> list[str]:
 
 def planted(lake: Lakehouse, user: str, deep: bool = False) -> list[str]:
     return [finding.what for finding in lake.verify_erased(user, deep=deep).findings]
-
-
-def _fill(lake: Lakehouse, tokens: dict[str, str]) -> None:
-    """Three flushed versions a scope, and hot rows in segments that users share; rows are stored as they are."""
-    for name in _TABLES:
-        lake.create_table(
-            name,
-            type="USER",
-            columns=[Column("id", "BIGINT"), Column("text", "TEXT")],
-            primary_key=["id"],
-            options={"COMPRESSION": "none"},
-        )
-        for version in range(3):
-            _write_all(lake, name, version, tokens)
-            lake.flush(name)
-        _write_all(lake, name, 3, tokens)
-
-
-def _write_all(lake: Lakehouse, name: str, version: int, tokens: dict[str, str]) -> None:
-    rows = [{"user": user, "id": version % 2, "text": f"{token} {version}"} for user, token in tokens.items()]
-    lake.table(name).write(rows, user_column="user")
-
-
-@contextmanager
-def _others_write(lake: Lakehouse, users: tuple[str, ...]) -> Iterator[list[dict[tuple[str, str, int], str]]]:
-    """Two threads that write rows of others, and one that flushes; what was acknowledged."""
-    stop = threading.Event()
-    acknowledged: list[dict[tuple[str, str, int], str]] = [{}, {}]
-    failures: list[LakewardenError] = []
-
-    def write(number: int) -> None:
-        tables = {name: lake.table(name) for name in _TABLES}
-        at = 0
-        while not stop.is_set():
-            at += 1
-            user, name = users[at % len(users)], _TABLES[at % 3]
-            key = 100 + number * 1000 + at
-            try:
-                tables[name].write([{"id": key, "text": f"late {at}"}], user=user)
-            except LakewardenError as error:
-                failures.append(error)
-                return
-            acknowledged[number][name, user, key] = f"late {at}"
-
-    def flush() -> None:
-        while not stop.is_set():
-            lake.flush()
-            stop.wait(0.2)
-
-    threads = [*(threading.Thread(target=write, args=(number,)) for number in range(2)), threading.Thread(target=flush)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield acknowledged
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert failures == []
-
-
-@pytest.mark.slow
-def test_ten_of_fifty_users_are_erased_while_others_write(lake: Lakehouse) -> None:
-    tokens = {user: secrets.token_hex(12) for user in _USERS}
-    lake.create_namespace("chat")
-    _fill(lake, tokens)
-    lake.tag(NOTES, "before", user=_ERASED[0])
-    kept = tuple(user for user in _USERS if user not in _ERASED)
-    before = {(name, user): strong(lake.table(name), user) for name in _TABLES for user in kept}
-
-    with _others_write(lake, kept) as acknowledged:
-        made = [lake.erase(user, deep=user == _ERASED[0]) for user in _ERASED]
-
-    assert [certificate.result for certificate in made] == ["complete"] * len(_ERASED)
-    for user in _ERASED:
-        assert raw_hits(lake, tokens[user]) == []
-        assert lake.verify_erased(user).findings == ()
-    assert lake.verify_erased(_ERASED[-1], deep=True).findings == ()
-    late = acknowledged[0] | acknowledged[1]
-    for (name, user), rows in before.items():
-        expected = rows | {key: text for (table, owner, key), text in late.items() if (table, owner) == (name, user)}
-        assert strong(lake.table(name), user) == expected
-    assert raw_hits(lake, tokens[kept[0]]) != []
 
 
 def test_a_user_may_start_anew_beyond_the_old_rows(lake: Lakehouse) -> None:
@@ -336,30 +246,6 @@ def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakeho
 # What slept through it
 
 
-def _held_flush(lake: Lakehouse, place: str, within: threading.Event, go_on: threading.Event) -> threading.Thread:
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    def never(_: object) -> ScopeReport:
-        raise AssertionError("no scope here is large")
-
-    def flush() -> None:
-        flush_scopes(
-            lake.warehouse,
-            lambda work, items: in_process(work, items, lambda done: None),
-            never,
-            lambda scope: True,
-            reach=reach,
-        )
-
-    thread = threading.Thread(target=flush)
-    thread.start()
-    assert within.wait(60)
-    return thread
-
-
 _PLACES = ["planned", "drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"]
 
 
@@ -371,11 +257,9 @@ def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakeho
         table.write(notes({1: "token-of-ann"}), user="ann")
         lake.flush()
     table.write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = _held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
-    go_on.set()
-    flush.join()
+    flush.wake()
     assert lake.verify_erased("ann", deep=True).findings == ()
     assert table.users() == []
     table.write(notes({5: "anew"}), user="ann")
@@ -385,52 +269,14 @@ def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakeho
     assert lake.pending() == []
 
 
-@pytest.mark.parametrize("place", ["append:put", "append:looked"])
-def test_a_writer_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str) -> None:
-    client = make_notes(lake)
-    warehouse = lake.warehouse
-    within, go_on = threading.Event(), threading.Event()
-
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
-    mark = warehouse.erasures.mark
-    slow = LogWriter(warehouse.state, client.table.log_id, settings, clock, new_id, mark, reach=reach)
-    outcome: list[str] = []
-
-    def write() -> None:
-        try:
-            replace(client, writer=slow).write(notes({500: "slow-token"}), user="ann")
-        except BeingErased:
-            outcome.append("refused")
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert within.wait(60)
-    client.write(notes({1: "x"}), user="bob")
-    lake.erase("ann")
-    client.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    thread.join()
-    lake.flush()
-    assert strong(client, "ann") == {5: "anew"}
-    assert outcome == ["refused"] or place == "append:looked"
-    assert raw_hits(lake, "slow-token") == []
-
-
 @pytest.mark.parametrize("place", _PLACES)
 def test_a_flush_that_sleeps_until_the_user_starts_anew_brings_nothing_back(lake: Lakehouse, place: str) -> None:
     table = make_notes(lake, options={"COMPRESSION": "none"})
     table.write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = _held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
     table.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    flush.join()
+    flush.wake()
     lake.flush()
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert table.users() == ["ann"]
