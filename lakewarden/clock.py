@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Clock = Callable[[], datetime]
 """Returns the current moment, timezone-aware, in UTC."""
@@ -12,6 +15,11 @@ Clock = Callable[[], datetime]
 NewId = Callable[[], str]
 """Returns a new unique id: 32 hexadecimal digits."""
 
+
+Pause = Callable[[float], None]
+"""Waits for so many seconds."""
+
+wait: Pause = time.sleep
 
 HELD_AT_MOST = timedelta(hours=24)
 """Between a look at the store and what is committed because of it. Who slept for longer looks again: fences and seals, which
@@ -29,6 +37,11 @@ def random_id() -> str:
 def to_millis(moment: datetime) -> int:
     """Milliseconds since the epoch, the unit of Delta's own timestamps."""
     return int(moment.timestamp() * 1000)
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since the epoch, exactly: what the write log dates by."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def from_millis(millis: int) -> datetime:

@@ -69,6 +69,12 @@ class InUse(Terminal):
     code = "CONFLICT"
 
 
+class Ended(Terminal):
+    """A subscription that somebody ended, or whose rows are not so any more; a new one works."""
+
+    code = "CONFLICT"
+
+
 class Conflict(Transient):
     """A race was lost: nothing was changed, and trying again may win."""
 

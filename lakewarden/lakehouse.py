@@ -6,6 +6,7 @@ An operation is imported where it is called: all of them together take as long a
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -13,8 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
+from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
-from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
@@ -30,6 +32,8 @@ from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 if TYPE_CHECKING:
     from lakewarden.catalog.certificate import Certificate
     from lakewarden.catalog.evolution import Alteration
+    from lakewarden.live.feed import Feeds
+    from lakewarden.live.subscription import Subscription
     from lakewarden.operations.check import Finding
     from lakewarden.operations.export import Export
     from lakewarden.operations.health import StorageHealth
@@ -55,6 +59,13 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """One reading of each table's log, for all subscriptions of this process."""
+        from lakewarden.live.feed import Feeds
+
+        return Feeds(self.warehouse.state, self.warehouse.headers, LiveQueries(self.warehouse.state), time.monotonic)
 
     @cached_property
     def _operator(self) -> Operator:
@@ -587,6 +598,59 @@ class Lakehouse:
         from lakewarden.sql.session import open_session  # sqlglot: a third of a second that other commands need not spend
 
         return open_session(self, user, role)
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """The rows that a query shows, then each change to them: docs/subscriptions.md.
+
+        Args:
+            text: `SELECT … FROM namespace.table [WHERE …]` over one table, or a SUBSCRIBE statement.
+            user, role: as in `sql`.
+            from_seq: the last `_seq` that was delivered before; what came after it is told, and no rows to begin with. -1
+                is before the first.
+            last_rows: begin with so many of the newest rows; all where it is not given.
+            batch_size: rows that are looked at at once.
+            interval: seconds between two looks at the log, when it is iterated.
+            timeout: seconds without an event after which iterating ends; None for never.
+            pause: waits for so many seconds.
+
+        Raises:
+            BadSyntax, InvalidArgument, Unsupported: the text asks for more than rows of one table; or `from_seq` is too old:
+                the message names the oldest that works.
+            NotFound, PermissionDenied: there is no such table, or the session may not read it.
+        """
+        return self.session(user=user, role=role).subscribe(
+            text,
+            from_seq=from_seq,
+            last_rows=last_rows,
+            batch_size=batch_size,
+            interval=interval,
+            timeout=timeout,
+            pause=pause,
+        )
+
+    def live_queries(self) -> list[LiveQuery]:
+        """The subscriptions of every process, oldest first."""
+        return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
+
+    def kill_live_query(self, live_id: str) -> LiveQuery:
+        """Ends a subscription, wherever it is, at its next look.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return LiveQueries(self.warehouse.state).kill(live_id)
 
     # Jobs
 

@@ -11,13 +11,14 @@ from lakewarden.catalog.moving import begin_move
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
+from lakewarden.log.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import erase
 from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export, own_place
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.flush import FlushTask, flush_scopes, forget_expired
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
@@ -28,6 +29,7 @@ from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.operations.sweep import Swept, sweep
+from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
@@ -62,7 +64,10 @@ class Operator:
 
     def maintain(self, asked: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
+            reports = maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
+            if isinstance(options, VacuumOptions) and not dry_run:
+                forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
+            return reports
 
         reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakewarden.cli.context import invocation
+from lakewarden.cli.follow import follow as follow_subscription
+from lakewarden.cli.follow import write_events
 from lakewarden.cli.output import Row, emit
 from lakewarden.errors import InvalidArgument
+from lakewarden.lakehouse import Lakehouse
 
 if TYPE_CHECKING:
-    from lakewarden.sql.results import Result
+    from lakewarden.sql.results import OneLine, Result
 
 
 def register(app: typer.Typer) -> None:
@@ -28,11 +31,17 @@ def sql(
     file: list[str] = typer.Option([], help="NAME=PATH: the file that FILE('NAME') in VALUES means; may be repeated."),
     user: str = typer.Option("root", help="Whose rows: the session sees this user's scope of every USER table."),
     role: str = typer.Option("system", help="What it may do: anonymous, user, service, dba or system."),
+    follow: bool = typer.Option(False, "--follow", help="Stay, and print each event of a SUBSCRIBE as a line of JSON."),
+    interval: float = typer.Option(0.5, help="Seconds between two looks of --follow."),
     no_wait: bool = typer.Option(False, "--no-wait", help="Leave the jobs that are started to Dagster, or to `jobs run`."),
 ) -> None:
     """Run SQL. Syntax and rights of the whole text are checked before any of it runs."""
     call = invocation(context)
     text, files = _text(statements, script), _named(file)
+    if follow:
+        with Lakehouse.open(call.warehouse) as lake:
+            follow_subscription(lake, text, user, role, interval)
+        return
     with call.lake("sql") as lake:
         lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=_json if call.as_json else _table)
 
@@ -72,11 +81,16 @@ def _decoded(data: bytes, where: str) -> str:
 
 
 def _json(result: Result) -> None:
+    from lakewarden.sql.results import Events  # as below
+
+    if isinstance(result, Events):
+        write_events(result.events, as_json=True)
+        return
     sys.stdout.write(json.dumps(_object(result), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
-def _object(result: Result) -> Row:
+def _object(result: OneLine) -> Row:
     from lakewarden.cli.values import json_rows  # Arrow, which a command that only prints its help need not load
     from lakewarden.sql.results import Affected, Rows, Started
 
@@ -95,9 +109,11 @@ def _object(result: Result) -> Row:
 
 def _table(result: Result) -> None:
     from lakewarden.cli.values import json_rows  # as above
-    from lakewarden.sql.results import Affected, Rows
+    from lakewarden.sql.results import Affected, Events, Rows
 
     match result:
+        case Events():
+            write_events(result.events, as_json=False)
         case Rows():
             emit(list(json_rows(result)), False, empty="no rows", columns=result.columns)
         case Affected():

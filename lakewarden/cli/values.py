@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 def json_rows(rows: Rows) -> Iterator[dict[str, Cell]]:
     """Every row as an object."""
-    for row in rows.to_pylist():
-        yield {name: _value(value) for name, value in row.items()}
+    return map(json_row, rows.to_pylist())
+
+
+def json_row(row: Mapping[str, object]) -> dict[str, Cell]:
+    return {name: _value(value) for name, value in row.items()}
 
 
 def _value(value: object) -> Cell:

@@ -38,6 +38,8 @@ class Written:
     """Rows in `files`, old ones among them."""
     first_seq: int | None
     last_seq: int | None
+    log_rows: int
+    """Rows of the log that the batch was made of."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,14 @@ class ColdApply:
         number = self.next_batch()
         files = tuple(write_file(self._target, part, batch_name(number, self._new_id)) for part in _parts(change, self._target))
         written = Written(
-            files, change.replaced, change.inserted, change.updated, change.deleted, change.rows.num_rows, *seq_range(rows)
+            files,
+            change.replaced,
+            change.inserted,
+            change.updated,
+            change.deleted,
+            change.rows.num_rows,
+            *seq_range(rows),
+            rows.num_rows,
         )
         self.commit_written(written, end)
 
@@ -188,7 +197,7 @@ def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
 
 def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
     """`WRITE` where rows were only added, `MERGE` where files were replaced: as Spark would name the same."""
-    range_, source = (written.first_seq, written.last_seq), (target.app_id, target.scope.user)
+    range_, source = (written.first_seq, written.last_seq, written.log_rows), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
     if not written.replaced:
         mode = {"mode": "ErrorIfExists" if new else "Append"}

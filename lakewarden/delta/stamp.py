@@ -20,8 +20,8 @@ SWEEP = "SWEEP"
 class CommitStamp:
     """`operation` is one of Delta's own names (`WRITE`, `MERGE`, `OPTIMIZE`, `RESTORE`, …); what history shows.
 
-    `first_seq` and `last_seq` are the range of rows that the commit took from the log; None where it took none. A flush
-    names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
+    `first_seq` and `last_seq` are the range of the `log_rows` rows that the commit took from the log; None where it took none. A
+    flush names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
     """
 
     job_id: str
@@ -30,6 +30,7 @@ class CommitStamp:
     metrics: dict[str, int] = field(default_factory=dict)
     first_seq: int | None = None
     last_seq: int | None = None
+    log_rows: int | None = None
     app_id: str | None = None
     user: str | None = None
 

@@ -39,7 +39,7 @@ def make_history(
         unique = new_id()
         key = names.history_key(log_id, version, unique)
         store.create(key, pack_carry(unique, chunks))
-        made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at))
+        made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small))
     return made
 
 

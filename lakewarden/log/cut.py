@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
@@ -39,6 +39,8 @@ class Kept:
     """The highest `_seq` in it."""
     left_at: int
     """When its rows left the log, in microseconds since the epoch by the clock of whoever settled them."""
+    small: bool = False
+    """Whether it may be joined with others: it holds little, and was not joined yet."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Cut:
     forgotten: int = NOTHING
     """Rows beyond this `_seq` are all there still, in the log or in its history."""
     rewound: Mapping[str, int] = field(default_factory=dict)
-    """By keyed hash, users whose tables a restore set back: the log's end then. What they saw before is so no more."""
+    """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
+    subscribers were shown before is not so any more."""
 
     def covers(self, position: int) -> bool:
         """Whether nobody will read a segment that is put at the position from now on."""
@@ -97,7 +100,7 @@ def encode_cut(cut: Cut) -> bytes:
         "sealed": cut.sealed,
         "closed": cut.closed,
         "erased": dict(cut.erased),
-        "history": [[kept.key, kept.last_seq, kept.left_at] for kept in cut.history],
+        "history": [list(astuple(kept)) for kept in cut.history],
         "forgotten": cut.forgotten,
         "rewound": dict(cut.rewound),
     }

@@ -10,16 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
-from lakewarden.clock import HELD_AT_MOST, Clock, NewId
+from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import position_of, seq_of
 from lakewarden.log.segment import Chunk, pack_segment
 from lakewarden.settings import LogSettings
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -209,7 +206,7 @@ class Gathering:
         began = self._clock()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
-        stored_at = (began - _EPOCH) // timedelta(microseconds=1)  # exactly: rows of STREAM tables expire by it
+        stored_at = to_micros(began)  # exactly: rows of STREAM tables expire by it
         position = self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
         self._seen = self._clock()
         if self._seen - began > HELD_AT_MOST:

@@ -140,7 +140,7 @@ def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int
 
 def _says_more(view: LogView, plan: NextCut) -> bool:
     """A cut that only forgets marks is not worth an object."""
-    if len(plan.history.kept) < len(view.cut.history):
+    if plan.history.forgotten > view.cut.forgotten:
         return True
     if plan.upto > view.cut.upto or set(plan.kept) != set(view.cut.carry):
         return True

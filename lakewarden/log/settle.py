@@ -6,7 +6,7 @@ again: what others settled meanwhile is merged, never overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -17,8 +17,10 @@ from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.carry import make_carry, make_history
 from lakewarden.log.clean import clean
-from lakewarden.log.cut import Cut, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.cut import Cut, Kept, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.history import Leaving
 from lakewarden.log.nextcut import NextCut, next_cut
+from lakewarden.log.segment import read_carry
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -77,7 +79,8 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
     """
     version = view.cut.version + 1
     carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id)
-    kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in plan.history.left]
+    joined = _joined(store, plan.history.joined)
+    kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in (*joined, *plan.history.left)]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
     cut = Cut(
@@ -90,7 +93,7 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         erased=remember_erased(view.cut.erased, plan.erased),
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
-        rewound={user: seq for user, seq in view.cut.rewound.items() if seq > plan.history.forgotten},
+        rewound=view.cut.rewound,
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
@@ -100,3 +103,10 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
     counts = newest_version(store, view.log_id) == version
     reach("settle:confirmed")
     return counts
+
+
+def _joined(store: ObjectStore, parts: Sequence[Kept]) -> list[Leaving]:
+    if not parts:
+        return []
+    chunks = tuple(read_carry(store, kept.key).ranges for kept in parts)
+    return [Leaving(max(kept.left_at for kept in parts), chunks, joined=True)]

@@ -51,12 +51,12 @@ def read_stream(
     """
     for _ in range(_ATTEMPTS):
         pending = read_view(store, log_id, cache).pending.get(user)
-        live = tuple(each for each in pending.ranges if not _is_over(each, ttl_seconds, now)) if pending else ()
+        live = tuple(each for each in pending.ranges if not is_over(each, ttl_seconds, now)) if pending else ()
         try:
             rows = rows_of(store, replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
         except Missing:
             continue
-        return _undeleted(rows)
+        return undeleted(rows)
     raise Conflict(f"log {log_id} of {store.uri} was evicted {_ATTEMPTS} times while it was read; try again")
 
 
@@ -66,7 +66,7 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     Rows are given up in the order of their `_seq`: one that came later stays while an earlier one lives.
     """
     by_time = options.eviction_strategy in ("time_based", "hybrid") and options.ttl_seconds is not None
-    over = list(takewhile(lambda each: _is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
+    over = list(takewhile(lambda each: is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
     if options.eviction_strategy in ("size_based", "hybrid") and options.max_stream_size:
         over = max(over, _beyond(pending.ranges, options.max_stream_size), key=len)
     whole = _whole_positions(over, pending.ranges)
@@ -80,7 +80,7 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     )
 
 
-def _is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:
+def is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:
     age = (now - _EPOCH) // timedelta(milliseconds=1) - rows.stored_at // 1000
     return age > ttl_seconds * 1000
 
@@ -105,7 +105,7 @@ def _whole_positions(taken: list[RowRange], ranges: tuple[RowRange, ...]) -> lis
     return [each for each in taken if position_of(each.last_seq) < kept]
 
 
-def _undeleted(rows: pa.Table) -> pa.Table:
+def undeleted(rows: pa.Table) -> pa.Table:
     gone = rows.column(TARGET).drop_null()
     alive = rows.filter(pc.equal(rows.column(OP), pa.scalar(UPSERT, pa.int8()))).drop_columns([TARGET, OP])
     return alive.filter(pc.invert(pc.is_in(alive.column(SEQ), value_set=gone))) if len(gone) else alive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from lakewarden.errors import Conflict
 from lakewarden.log.cache import HeaderCache
@@ -37,9 +38,18 @@ class Trail:
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
-        headers = (*self.history, *self.view.carry, *self.view.run)
-        found = {each.first_seq: each for header in headers for each in header.ranges if each.user == user}
-        return tuple(each for _, each in sorted(found.items()) if each.last_seq > after)
+        return tuple(each for each in self._by_user.get(user, ()) if each.last_seq > after)
+
+    @cached_property
+    def _by_user(self) -> dict[str, list[RowRange]]:
+        found: dict[str, list[RowRange]] = {}
+        for header in (*self.history, *self.view.carry, *self.view.run):
+            for each in header.ranges:
+                if each.last_seq > self.after:
+                    found.setdefault(each.user, []).append(each)
+        for ranges in found.values():
+            ranges.sort(key=lambda each: each.first_seq)
+        return found
 
 
 def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache) -> Trail:

@@ -14,6 +14,7 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.certificate import Certificate, keep_certificate
 from lakewarden.catalog.erasures import Counts, Erasure, Erasures
 from lakewarden.catalog.exports import ExportRecord
+from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import system_clock
 from lakewarden.connection import Location
@@ -207,8 +208,9 @@ def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> None:
 
 
 def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
-    """Tags, leases and the registry's entry."""
+    """Tags, leases, subscriptions and the registry's entry."""
     warehouse.registry.discard(table.id, user)
+    LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_leases(warehouse.state, table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
 

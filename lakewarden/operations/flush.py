@@ -19,6 +19,7 @@ from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
+from lakewarden.log.history import has_expired
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
@@ -68,6 +69,8 @@ def flush_scopes(
     views = read_views(warehouse.state, warehouse.headers)
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = [one for one in _pending(catalog, views) if wanted(one.scope)]
+    flushed = {one.table.log_id for one in due}
+    forget_expired(warehouse, {log_id: view for log_id, view in views.items() if log_id not in flushed})
     if not due:
         return []
     reach("planned")
@@ -223,6 +226,13 @@ def _settle(
             settled[task.log_id][task.pending.user] = task.end
     for log_id, marks in settled.items():
         settle_log(warehouse, views[log_id], marks, reach)
+
+
+def forget_expired(warehouse: Warehouse, views: Mapping[str, LogView]) -> None:
+    """Gives up what was kept for subscribers for long enough."""
+    for view in views.values():
+        if has_expired(view.cut, warehouse.settings.log.retention_seconds, warehouse.clock()):
+            settle_log(warehouse, view, {})
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:

@@ -130,14 +130,26 @@ def read_strong(
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
+    return read_strong_upto(place, state, log_id, headers, wanted, cache)[0]
 
-    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+
+def read_strong_upto(
+    place: Place,
+    state: ObjectStore,
+    log_id: str,
+    headers: HeaderCache,
+    wanted: Wanted = EVERYTHING,
+    cache: ColdCache | None = None,
+) -> tuple[pa.Table, int]:
+    """The same, and the last possible `_seq` of what was read."""
+
+    def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
         def look() -> LogScope:
             return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
         found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
-        return rows, found.cold.sure
+        return (rows, found.end), found.cold.sure
 
     return where_it_lies(place, read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lakewarden.log.rewound import note_rewound, take_position
 from lakewarden.log.view import LogView, read_view
 from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
@@ -43,6 +44,7 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
     make = _discard if asked.discard_pending else _flush_first
     made = {report.scope: report for report in make(warehouse, run, large, asked, sound, view)}
+    _tell_subscribers(warehouse, view.log_id, [report for report in made.values() if report.outcome == "done"])
     return [made.get(plan.scope, plan) for plan in plans]
 
 
@@ -67,6 +69,14 @@ def _discard(
     if settled:
         settle_log(warehouse, view, settled)
     return reports
+
+
+def _tell_subscribers(warehouse: Warehouse, log_id: str, restored: Sequence[ScopeReport]) -> None:
+    """Notes in the log whose rows went back, which no row of it says. The position tells who came before and who after."""
+    marks = [warehouse.erasures.mark(report.scope.user or "") for report in restored]
+    if marks:
+        position = take_position(warehouse.state, log_id, warehouse.erasures.mark, warehouse.new_id)
+        note_rewound(warehouse.state, log_id, marks, position)
 
 
 def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:

@@ -23,6 +23,7 @@ from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
+from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows, rows_of
@@ -109,7 +110,9 @@ class _LargeCold:
             size = pending.bytes + sum(file.size for file in replaced)
             files = self._write(rows, max(1, round(size / self._target.target_file_size)))
             hits = hot.join(old.select(*self._key), self._key, "left_semi").groupBy(OP).count().collect()
-            return _counted(hot, {row[OP]: row["count"] for row in hits}, files, replaced)
+            watermark = self.watermark()
+            taken = _taken(pending, NOTHING if watermark is None else watermark)
+            return _counted(hot, {row[OP]: row["count"] for row in hits}, files, replaced, taken)
         finally:
             hot.unpersist()
 
@@ -119,7 +122,7 @@ class _LargeCold:
         schema = rows_schema(self._target.schema).append(pa.field(OP, pa.int8()))
         watermark = self.watermark()
         rows = self._frame(_hot_reader(self._task.state_uri, self._target, pieces), len(pieces), schema)
-        return rows.filter((F.col(SEQ) > (-1 if watermark is None else watermark)) & (F.col(SEQ) <= end))
+        return rows.filter((F.col(SEQ) > (NOTHING if watermark is None else watermark)) & (F.col(SEQ) <= end))
 
     def _cold(self, files: Sequence[DataFile]) -> DataFrame:
         table = self.apply.table
@@ -194,10 +197,22 @@ def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBat
     return write
 
 
-def _counted(hot: DataFrame, hits: dict[int, int], files: Sequence[NewFile], replaced: tuple[DataFile, ...]) -> Written:
+def _taken(pending: PendingRows, watermark: int) -> tuple[int, int, int]:
+    """The first and the last `_seq` beyond the watermark, and how many there are."""
+    first = max(pending.first_seq, watermark + 1)
+    return first, pending.last_seq, sum(max(0, one.last_seq - max(one.first_seq, first) + 1) for one in pending.ranges)
+
+
+def _counted(
+    hot: DataFrame,
+    hits: dict[int, int],
+    files: Sequence[NewFile],
+    replaced: tuple[DataFile, ...],
+    taken: tuple[int, int, int],
+) -> Written:
     upserts = F.count(F.when(F.col(OP) != DELETE, 1)).alias("upserts")
-    total: Row = hot.agg(upserts, F.min(SEQ).alias("low"), F.max(SEQ).alias("high")).collect()[0]
+    total: Row = hot.agg(upserts).collect()[0]
     deleted = hits.get(DELETE, 0)
     updated = sum(hits.values()) - deleted
     rows = sum(file.rows for file in files)
-    return Written(tuple(files), replaced, total.upserts - updated, updated, deleted, rows, total.low, total.high)
+    return Written(tuple(files), replaced, total.upserts - updated, updated, deleted, rows, *taken)

@@ -123,6 +123,11 @@ def kill_job(context: Context, statement: of.KillJob) -> Done:
     return Done(f"job {job.job_id} {job.status}")
 
 
+def kill_live_query(context: Context, statement: of.KillLiveQuery) -> Done:
+    query = context.lake.kill_live_query(statement.id)
+    return Done(f"live query {query.live_id} will end at its next look")
+
+
 def optimize(context: Context, statement: of.Optimize) -> Done:
     table = context.table(statement.table)
     user = _whose(context, table, all_users=statement.all_users)

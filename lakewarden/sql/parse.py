@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakewarden.errors import BadSyntax
+from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.grammar import people, places, rows, tables, upkeep
 from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
-from lakewarden.sql.statements import Declined, ExecuteAs, Explain, Forbidden, Placed, Statement
+from lakewarden.sql.statements import Declined, ExecuteAs, Explain, Forbidden, Placed, Query, Statement, Subscribe
 
 _DIALECT = Lakewarden()
 
@@ -28,6 +28,22 @@ def parse(text: str) -> list[Placed]:
 def parse_query(text: str) -> Statement:
     """The one statement of a stored view."""
     return _statement(_tokens(text), text)
+
+
+def parse_subscription(text: str) -> Statement:
+    """A SUBSCRIBE, also where the text is a SELECT alone.
+
+    Raises:
+        BadSyntax, InvalidArgument: it is none, or not one alone.
+    """
+    found = [placed.statement for placed in parse(text)]
+    match found:
+        case [Query(query)]:
+            return Subscribe(upkeep.one_table(query))
+        case [Subscribe() as statement] | [ExecuteAs(statement=Subscribe()) as statement]:
+            return statement
+        case _:
+            raise InvalidArgument("a subscription is one statement: SELECT … FROM table WHERE …, or SUBSCRIBE TO …")
 
 
 def _tokens(text: str) -> list[Token]:

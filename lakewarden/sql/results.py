@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.live.fold import Event
+
 _WHOLE = ("HUGEINT", "UHUGEINT")
 """DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""
 
@@ -55,10 +57,19 @@ class Started:
     several: bool = False
 
 
+@dataclass(frozen=True)
+class Events:
+    """What a subscription has to tell at the moment."""
+
+    events: tuple[Event, ...]
+
+
 Columns = Mapping[str, pa.DataType]
 Row = dict[str, object]
 
-Result = Rows | Affected | Done | Started
+OneLine = Rows | Affected | Done | Started
+
+Result = OneLine | Events
 
 
 def listing(columns: Columns, rows: list[Row]) -> Rows:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
+from lakewarden.clock import Pause, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
-from lakewarden.sql.parse import parse
+from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.live.subscription import Subscription
     from lakewarden.operations.read import Freshness
     from lakewarden.sql.own import OwnTable
 
@@ -74,6 +76,26 @@ class SqlSession:
         """
         taken = self._door.execute_as(self._lake.warehouse.catalog.read(), check_user(user))
         return SqlSession(self._lake, taken.session)
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """As `Lakehouse.subscribe`."""
+        from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
+
+        statement = parse_subscription(text)
+        context = Context(self._lake, self._duck, self._door, self._namespace)
+        rights.check_batch(context, [statement])
+        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
+        return open_subscription(context, statement, manner)
 
 
 def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.sql import change, define, operate, show
+from lakewarden.sql import change, define, operate, show, subscribe
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.later import later
 from lakewarden.sql.results import Result
 
 
@@ -16,10 +15,7 @@ def do(context: Context, statement: of.Statement) -> Result:
     """Raises:
     LakewardenError: it was not done.
     """
-    verb = _VERBS.get(type(statement))
-    if verb is None:
-        raise later(_LATER.get(type(statement), type(statement).__name__))
-    result = verb(context, statement)
+    result = _VERBS[type(statement)](context, statement)
     audited = _AUDITED.get(type(statement))
     if audited is not None:
         context.door.audit.note(context.session, audited[0], audited[1](context, statement))
@@ -57,6 +53,8 @@ _VERBS: dict[type, Callable[[Context, Any], Result]] = {
     of.Vacuum: operate.vacuum,
     of.Restore: operate.restore,
     of.KillJob: operate.kill_job,
+    of.KillLiveQuery: operate.kill_live_query,
+    of.Subscribe: subscribe.peek,
     of.ExportUserData: operate.export_user_data,
 }
 
@@ -74,10 +72,6 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
     of.AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
+    of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }
 """What is noted when it is done, and upon what. Users are noted where they are made (`operations.users`)."""
-
-_LATER: dict[type, str] = {
-    of.Subscribe: "SUBSCRIBE",
-    of.KillLiveQuery: "KILL LIVE QUERY",
-}

@@ -12,7 +12,7 @@ from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.scope import Scope
+from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
 from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.sql.results import Row
@@ -59,9 +59,21 @@ def _manifest_row(scope: Scope, text: bytes, *, waits: bool) -> Row:
     }
 
 
-def _live(_context: Context) -> Iterator[Row]:
-    """Subscriptions live in the process that made them, and none is made by SQL."""
-    return iter(())
+def _live(context: Context) -> Iterator[Row]:
+    for query in context.lake.live_queries():
+        table = TableName.parse(query.table)
+        yield {
+            "live_id": query.live_id,
+            "namespace_id": table.namespace,
+            "table_name": table.name,
+            "user_id": query.user or None,
+            "query": query.query,
+            "options": json.dumps({} if query.from_seq is None else {"from_seq_id": query.from_seq}),
+            "status": "active",
+            "created_at": query.created_at,
+            "last_ping_at": query.last_ping_at,
+            "changes": query.changes,
+        }
 
 
 def _stats(context: Context) -> Iterator[Row]:
@@ -103,7 +115,11 @@ def _told(value: object) -> str | None:
 
 _JOB = texts("job_id", "job_type", "status", "parameters", "message", "exception_trace", "idempotency_key", "node_id")
 _MOMENTS = dict.fromkeys(("created_at", "updated_at", "started_at", "finished_at"), MOMENT)
-_LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "status") | {"created_at": MOMENT}
+_LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "options", "status") | {
+    "created_at": MOMENT,
+    "last_ping_at": MOMENT,
+    "changes": WHOLE,
+}
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
 
 WORKINGS: dict[str, Listing] = {

@@ -17,6 +17,8 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
             return "a cut of the write log that marks the user by name"
         case "tags" | "leases" if formats.field(said, "user") == user:
             return "a tag of the user" if room == "tags" else "a reader's lease on the user's scope"
+        case "live" if formats.field(said, "user") == user:
+            return "a subscription of the user"
         case "scopes" if user in _listed(said):
             return "the user in the list of a table's scopes"
         case "jobs" if _job_names(said, user):

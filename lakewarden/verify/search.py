@@ -27,6 +27,7 @@ _DELTA_LOG = "_delta_log/"
 _INSIDE = frozenset({"_delta_log", "_files"})
 """Directories in every scope, whatever a user may be called."""
 
+_OF_LOGS = frozenset({"log", "live"})
 _OF_TABLES = frozenset({"tags", "leases", "scopes"})
 _OF_ALL = frozenset({"jobs", "audit"})
 """Rooms of the warehouse's state by what they belong to: single tables, or all of the warehouse."""
@@ -167,7 +168,7 @@ class _Look:
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
-        asked = self._logs if room == "log" else self._tables if room in _OF_TABLES else set()
+        asked = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
         relevant = owner in asked or room == ".tmp" or (room in _OF_ALL and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")

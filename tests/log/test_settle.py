@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ from lakewarden.clock import random_id
 from lakewarden.errors import StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, encode_cut, newest_cut
+from lakewarden.log.position import NOTHING
 from lakewarden.log.settle import settle
+from lakewarden.log.trail import read_trail
 from lakewarden.log.view import LogView
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
@@ -113,6 +117,38 @@ def test_a_watermark_within_a_segment_settles_only_what_lies_before(store: Store
     assert pending_ids(store, "u") == [3, 4]
 
 
+def test_settled_rows_are_kept_and_then_forgotten(store: Store) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(3):
+        writer(store).append(joined(notes("a", number), notes("b", number)))
+        view = view_of(store)
+        moment = now + timedelta(seconds=1800 * number)
+        settle(store, view, {"a": view.end}, settings=NEVER, new_id=random_id, now=moment)
+    assert (view_of(store).cut.history, kinds(store)) == ((), ["cuts", "segments"]), "nothing has left the log yet"
+    view = view_of(store)
+    settle(store, view, {"b": view.end}, settings=NEVER, new_id=random_id, now=now)
+    assert kinds(store) == ["cuts", "history"]
+    trail = read_trail(store, LOG, NOTHING, HeaderCache())
+    assert [(each.first_seq >> 28, each.user) for each in trail.ranges("a", NOTHING)] == [(n, "a") for n in range(3)]
+    assert (trail.complete_after(NOTHING), read_trail(store, LOG, trail.end, HeaderCache()).history) == (True, ())
+    settle(store, view_of(store), {}, settings=NEVER, new_id=random_id, now=now + timedelta(seconds=3601))
+    assert kinds(store) == ["cuts"]
+    late = read_trail(store, LOG, NOTHING, HeaderCache())
+    assert (late.ranges("a", NOTHING), late.complete_after(NOTHING), late.complete_after(late.end)) == ((), False, True)
+
+
+def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(70):
+        writer(store).append(notes("a", number))
+        view = view_of(store)
+        settle(store, view, {"a": view.end}, settings=HALF, new_id=random_id, now=now + timedelta(seconds=number))
+    cut = view_of(store).cut
+    assert sorted(kept.small for kept in cut.history) == [False, False, *[True] * 6]
+    trail = read_trail(store, LOG, NOTHING, HeaderCache())
+    assert [each.first_seq >> 28 for each in trail.ranges("a", NOTHING)] == [*range(70)]
+
+
 def test_settling_nothing_new_makes_no_cut(store: Store) -> None:
     writer(store).append(joined(notes("a", 1), notes("b", 2, 3, 4)))
     first = settled(store, "a", settings=NEVER)
@@ -171,7 +207,7 @@ def test_a_store_that_takes_no_cut_is_unavailable_and_loses_nothing(store: Store
 
 
 @pytest.mark.parametrize(
-    "place", ["settle:carried", "settle:cut", "settle:confirmed", "clean:cuts", "clean:segments", "clean:carry"]
+    "place", ["settle:carried", "settle:cut", "settle:confirmed", "clean:cuts", "clean:segments", "clean:carry", "clean:history"]
 )
 def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store, place: str) -> None:
     writer(store).append(joined(notes("a", 1), notes("b", 2)))

@@ -58,6 +58,7 @@ _FLUSH = (
     "clean:cuts",
     "clean:segments",
     "clean:carry",
+    "clean:history",
 )
 
 _BEFORE: Rows = {key: f"old {key}" for key in range(10)}

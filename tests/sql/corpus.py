@@ -21,7 +21,7 @@ from pathlib import Path
 from lakewarden import Lakehouse
 from lakewarden.cli.values import json_rows
 from lakewarden.errors import LakewardenError
-from lakewarden.sql.results import Affected, Result, Rows, Started
+from lakewarden.sql.results import Affected, Events, Result, Rows, Started
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -74,6 +74,8 @@ def _told(result: Result) -> tuple[str, tuple[str, ...]]:
             return "rows", tuple(json.dumps(list(row.values()), ensure_ascii=False) for row in json_rows(result))
         case Affected():
             return f"{result.rows} affected", ()
+        case Events():
+            return "events", tuple(json.dumps([each.kind, *each.row.values()], ensure_ascii=False) for each in result.events)
         case Started():
             return f"jobs {len(result.job_ids)}", ()
         case _:

@@ -20,6 +20,9 @@ from lakewarden.sql.statements import (
     Vacuum,
 )
 
+_PLACE = ("this", "db", "catalog", "alias")
+"""What a table in FROM has beside its samples, pivots and joins."""
+
 _SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
 
 
@@ -108,7 +111,7 @@ def subscribe(read: Reader) -> Statement:
         query = exp.select("*").from_(_table(read))
         if read.word("WHERE"):
             query = query.where(read.condition())
-    return Subscribe(_one_table(query), _options(read))
+    return Subscribe(one_table(query), _options(read))
 
 
 def _table(read: Reader) -> exp.Table:
@@ -116,15 +119,23 @@ def _table(read: Reader) -> exp.Table:
     return exp.table_(ref.name, ref.namespace, quoted=True)
 
 
-def _one_table(query: exp.Query) -> exp.Query:
-    """Raises:
-    InvalidArgument: more than rows of one table, as they are.
+def one_table(query: exp.Query) -> exp.Select:
+    """The query, if it can be subscribed to.
+
+    Raises:
+        InvalidArgument: it asks for more than rows of one table, one by one.
     """
     parts = {name for name, value in query.args.items() if value}
+    if "from_" not in parts:
+        raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition: this has no table")
     if not isinstance(query, exp.Select) or parts - {"expressions", "from_", "where", "kind"}:
         raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition, and nothing else")
     if next(query.find_all(exp.AggFunc, exp.Window, exp.Join, exp.Subquery), None) or len(list(query.find_all(exp.Select))) > 1:
         raise InvalidArgument("a subscription takes no join, subquery or aggregate")
+    table = query.args["from_"].this
+    plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+    if not plain or any(value and name not in _PLACE for name, value in table.args.items()):
+        raise InvalidArgument("a subscription is to the rows of a table")
     return query
 
 

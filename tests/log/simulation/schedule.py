@@ -9,6 +9,7 @@ from functools import partial
 
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log import clean as clean_module
+from lakewarden.log import history as history_module
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import is_old
 from lakewarden.log.cut import newest_cut
@@ -20,6 +21,7 @@ from tests.log.simulation.world import Broken, Killed, Odds, World
 
 # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
 clean_module._KEPT = 1
+history_module.JOINED = 3
 
 _ODDS = (
     Odds(),

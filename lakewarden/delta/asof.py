@@ -1,0 +1,60 @@
+"""Which version of a scope's table holds its rows as of some `_seq`: for subscribers that come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.delta.place import place_of
+from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
+from lakewarden.errors import InvalidArgument
+from lakewarden.log.position import NOTHING
+
+_RESTORE = "RESTORE"
+
+
+@dataclass(frozen=True)
+class Base:
+    """A version to which nothing of the log was added beyond `settled`."""
+
+    version: int | None
+    """None before the first one."""
+    settled: int
+    """Every row of the scope up to this `_seq` is in it; what follows was flushed by `later`, or is pending."""
+    later: tuple[CommitStamp, ...]
+    """The flushes that came after it, newest first."""
+
+
+def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Base:
+    """The newest version without any row of the log beyond `seq`.
+
+    Args:
+        rewound: a `_seq` that was given after the last restore; None where that is not known.
+
+    Raises:
+        InvalidArgument: the table was restored since, or its log does not reach back that far.
+    """
+    version: int | None = table.version
+    oldest = table.version + 1
+    later: list[CommitStamp] = []
+    for entry in walk(place_of(table.location), table.version):
+        oldest, stamp = entry.version, entry.stamp
+        if entry.operation == _RESTORE and (rewound is None or seq < rewound):
+            raise InvalidArgument(
+                f"version {entry.version} restored the rows since _seq {seq} was given: what was delivered is not so any more;"
+                " subscribe without from_seq"
+            )
+        if stamp is not None and stamp.operation in (DROP, ERASE):
+            return Base(version, NOTHING, tuple(later))
+        if stamp is None or stamp.app_id != app_id or stamp.last_seq is None:
+            continue
+        if stamp.last_seq <= seq:
+            return Base(version, stamp.last_seq, tuple(later))
+        later.append(stamp)
+        version = entry.version - 1
+    if oldest > 0:
+        raise InvalidArgument(
+            f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe anew"
+        )
+    return Base(None if version is not None and version < 0 else version, NOTHING, tuple(later))

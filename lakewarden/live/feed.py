@@ -1,0 +1,106 @@
+"""One process's reading of one table's log, for all of its subscribers: each of them has its own place in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakewarden.catalog.live import LiveQueries
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.segment import RowRange, read_chunk
+from lakewarden.log.trail import Trail, read_trail
+from lakewarden.storage.objects import ObjectStore
+
+_MAX_BYTES = 128 << 20
+"""Of chunks that wait for the slowest subscriber; beyond it, he reads them again."""
+
+_GONE = 60.0
+"""Seconds after which nobody waits for a subscriber who does not look."""
+
+Timer = Callable[[], float]
+"""Seconds from some moment on, as `time.monotonic`."""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What one look at the log showed."""
+
+    trail: Trail
+    killed: frozenset[str]
+    """Ids of subscriptions that are to end."""
+
+
+class Feed:
+    """Safe for threads."""
+
+    def __init__(self, store: ObjectStore, log_id: str, headers: HeaderCache, live: LiveQueries, timer: Timer) -> None:
+        self._store = store
+        self._log_id = log_id
+        self._headers = headers
+        self._live = live
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._places: dict[str, tuple[int, float]] = {}
+        """Up to which `_seq` each subscriber has read, and when that was."""
+        self._last: tuple[float, Glance] | None = None
+        self._chunks: dict[int, memoryview] = {}
+        """By the `_seq` of the first row."""
+
+    def look(self, live_id: str, after: int, max_age: float) -> Glance:
+        """What lies beyond a subscriber's place, as of now, or of a look of another that is no older than `max_age` seconds."""
+        with self._lock:
+            began, last = self._timer(), self._last
+            self._places[live_id] = (after, began)
+            here = [place for place, at in self._places.values() if began - at < _GONE]
+            if len(here) == 1 or last is None or last[1].trail.after > after or began - last[0] >= max_age:
+                trail = read_trail(self._store, self._log_id, min(here), self._headers)
+                self._last = last = (began, Glance(trail, self._live.killed(self._log_id)))
+                self._chunks = {first: data for first, data in self._chunks.items() if first > min(here)}
+            return last[1]
+
+    def chunks(self, ranges: Sequence[RowRange]) -> list[memoryview]:
+        """Their rows, each read once for all subscribers.
+
+        Raises:
+            Missing: they were cleaned away meanwhile; look again.
+        """
+        with self._lock:
+            return [self._chunk(each) for each in ranges]
+
+    def _chunk(self, where: RowRange) -> memoryview:
+        data = self._chunks.get(where.first_seq)
+        if data is None:
+            data = read_chunk(self._store, where)
+            if sum(map(len, self._chunks.values())) + len(data) <= _MAX_BYTES:
+                self._chunks[where.first_seq] = data
+        return data
+
+    def stale(self) -> None:
+        """The next look is a new one."""
+        with self._lock:
+            self._last = None
+
+    def leave(self, live_id: str) -> bool:
+        """Ends a subscriber's part; whether nobody is left."""
+        with self._lock:
+            self._places.pop(live_id, None)
+            return not self._places
+
+
+class Feeds:
+    """The feeds of one open warehouse, by log. Safe for threads."""
+
+    def __init__(self, store: ObjectStore, headers: HeaderCache, live: LiveQueries, timer: Timer) -> None:
+        self._make: Callable[[str], Feed] = lambda log_id: Feed(store, log_id, headers, live, timer)
+        self._feeds: dict[str, Feed] = {}
+        self._lock = threading.Lock()
+
+    def of(self, log_id: str) -> Feed:
+        with self._lock:
+            return self._feeds.get(log_id) or self._feeds.setdefault(log_id, self._make(log_id))
+
+    def leave(self, log_id: str, live_id: str) -> None:
+        with self._lock:
+            if log_id in self._feeds and self._feeds[log_id].leave(live_id):
+                del self._feeds[log_id]

@@ -1,0 +1,260 @@
+"""One subscriber's way through a table's log: where it begins, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.live import PING, LiveQueries, LiveQuery
+from lakewarden.catalog.model import Table
+from lakewarden.delta.rows import upserts
+from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
+from lakewarden.live.feed import Feeds
+from lakewarden.live.fold import Event, Fold, Row
+from lakewarden.log.cut import Cut, newest_cut
+from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.record import SEQ, decode
+from lakewarden.log.segment import RowRange, read_chunk
+from lakewarden.log.stream import is_over, undeleted
+from lakewarden.log.trail import Trail, read_trail
+from lakewarden.operations.asof import read_as_of
+from lakewarden.operations.read import read_strong_upto, where_it_lies
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope, TableName
+from lakewarden.storage.objects import Missing
+from lakewarden.warehouse import Warehouse, find_table
+
+_ATTEMPTS = 20
+
+Select = Callable[[Table, pa.Table], Mapping[int, Row]]
+"""Which of some rows a query shows, and how, by `_seq`. Raises `PermissionDenied` for who may not read the table (any more)."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A subscription as it was asked for. `user` is None for a SHARED table."""
+
+    table: TableName
+    user: str | None
+    query: str
+    from_seq: int | None = None
+    last_rows: int | None = None
+    batch_rows: int = 10_000
+
+
+class Follower:
+    """Made by `begin`."""
+
+    def __init__(self, warehouse: Warehouse, feeds: Feeds, asked: Asked, select: Select) -> None:
+        table = find_table(warehouse.catalog.read(), asked.table)
+        self._warehouse = warehouse
+        self._feeds = feeds
+        self._asked = asked
+        self._select = select
+        self._table_id = table.id
+        self._user = asked.user or ""
+        self._mark = warehouse.erasures.mark(self._user)
+        self._fold = Fold()
+        self._live = LiveQueries(warehouse.state)
+        cut = newest_cut(warehouse.state, table.log_id)
+        self._began = self._signs(cut)
+        self._check_open(cut)
+        self.place = NOTHING
+        """Up to which `_seq` everything was told."""
+        now = warehouse.clock()
+        live_id = f"LQ-{warehouse.new_id()[:12]}"
+        self._query = LiveQuery(live_id, table.log_id, str(asked.table), self._user, asked.query, asked.from_seq, now, now)
+
+    @property
+    def from_seq(self) -> int | None:
+        return self._asked.from_seq
+
+    @property
+    def live_id(self) -> str:
+        return self._query.live_id
+
+    def begin(self) -> list[Event]:
+        """The rows that the query shows, as `initial` events; where it goes on from a `_seq`, what came since.
+
+        Raises:
+            InvalidArgument: a `from_seq` that is too old, and which works, or one that is still to come.
+        """
+        table = self._table()
+        seq = self._asked.from_seq
+        events = self._first(table) if seq is None else self._since(table, seq)
+        self._live.ping(self._query)
+        return self._counted(events)
+
+    def next(self, max_age: float) -> list[Event]:
+        """What has come since, as of a look no older than `max_age` seconds."""
+        for _ in range(_ATTEMPTS):
+            table = self._table()
+            feed = self._feeds.of(table.log_id)
+            glance = feed.look(self.live_id, self.place, max_age)
+            if self.live_id in glance.killed:
+                raise Ended(f"subscription {self.live_id} was killed")
+            self._check(glance.trail, table)
+            self._ping()
+            try:
+                return self._counted(self._told(table, glance.trail, feed.chunks))
+            except (Missing, Conflict):  # cleaned meanwhile, or written under columns that are newer than what was looked up
+                feed.stale()
+        raise Conflict(f"{self._asked.table} was settled {_ATTEMPTS} times while it was followed; poll again")
+
+    def leave(self) -> None:
+        self._feeds.leave(self._query.log_id, self.live_id)
+        self._live.end(self._query)
+
+    def _told(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
+        """The events of a trail beyond the place, which is its end afterwards."""
+        ranges = self._ranges(table, trail, self.place)
+        rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
+        found: list[Event] = []
+        for part in self._parts(rows) if rows.num_rows else ():
+            found += self._fold.events(part, table.schema, self._select(table, upserts(part)))
+        self.place = max(self.place, trail.end)
+        return found
+
+    def _shown(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
+        return {seq: row for part in self._parts(rows) for seq, row in self._select(table, part).items()}
+
+    def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """As many rows as are looked at at once; at least one part, so that the query is always tried."""
+        for start in range(0, max(1, rows.num_rows), self._asked.batch_rows):
+            yield rows.slice(start, min(self._asked.batch_rows, rows.num_rows))
+
+    def _table(self) -> Table:
+        table = find_table(self._warehouse.catalog.read(), self._asked.table)
+        if table.id != self._table_id:
+            raise NotFound(f"the table {table.name} that was subscribed to was dropped; this is another of the same name")
+        return table
+
+    # Where it begins
+
+    def _first(self, table: Table) -> list[Event]:
+        rows, self.place = self._now(table)
+        rows = _numbered(rows)
+        matched = self._shown(table, rows)
+        self._fold.begin(rows, table.schema, matched)
+        last = len(matched) if self._asked.last_rows is None else self._asked.last_rows
+        return [Event("initial", max(each, NOTHING), matched[each]) for each in sorted(matched)[max(0, len(matched) - last) :]]
+
+    def _now(self, table: Table) -> tuple[pa.Table, int]:
+        """The rows that are live, and the end of the log then."""
+        warehouse = self._warehouse
+        if table.type != "STREAM":
+            return read_strong_upto(partial(self._target, table), warehouse.state, table.log_id, warehouse.headers)
+        for _ in range(_ATTEMPTS):
+            trail = self._trail(table)
+            try:
+                return self._stream_rows(table, trail, trail.end), trail.end
+            except Missing:
+                continue
+        raise self._always_settled(table)
+
+    def _since(self, table: Table, seq: int) -> list[Event]:
+        """From one and the same trail: the rows as of then, and what came after."""
+        for _ in range(_ATTEMPTS):
+            trail = self._trail(table)
+            self._check_seq(table, trail, seq)
+            try:
+                rows = self._as_of(table, trail, seq)
+                if rows is None:
+                    continue
+                rows = _numbered(rows)
+                self._fold.begin(rows, table.schema, self._shown(table, rows))
+                self.place = seq
+                return self._told(table, trail, self._read)
+            except Missing:
+                continue
+        raise self._always_settled(table)
+
+    def _as_of(self, table: Table, trail: Trail, seq: int) -> pa.Table | None:
+        if table.type == "STREAM":
+            return self._stream_rows(table, trail, seq)
+        state, mark = self._warehouse.state, self._mark
+        place = partial(self._target, table)
+        return where_it_lies(place, lambda target: (read_as_of(target, state, trail, seq, mark), False))
+
+    def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
+        ranges = self._ranges(table, trail, NOTHING)
+        return undeleted(decode(self._read(ranges), ranges, table.schemas).filter(pc.field(SEQ) <= upto))
+
+    def _read(self, ranges: Sequence[RowRange]) -> list[memoryview]:
+        return [read_chunk(self._warehouse.state, each) for each in ranges]
+
+    def _target(self, table: Table) -> ScopeTarget:
+        return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._asked.user))
+
+    def _trail(self, table: Table) -> Trail:
+        return read_trail(self._warehouse.state, table.log_id, NOTHING, self._warehouse.headers)
+
+    def _check_seq(self, table: Table, trail: Trail, seq: int) -> None:
+        erased = trail.cut.erased.get(self._mark, NOTHING)
+        if not NOTHING <= seq <= trail.end:
+            raise InvalidArgument(f"from_seq {seq} is none that {table.name} has given; its last rows lie below {trail.end + 1}")
+        if erased != NOTHING and seq < end_of(erased):
+            raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {end_of(erased)}")
+
+    def _always_settled(self, table: Table) -> Conflict:
+        return Conflict(f"{table.name} was settled {_ATTEMPTS} times while it was read; try again")
+
+    def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
+        """What is to be read; of a STREAM table what has not expired."""
+        ttl = table.options.ttl_seconds
+        ranges = trail.ranges(self._user, after)
+        if table.type != "STREAM" or ttl is None:
+            return ranges
+        now = self._warehouse.clock()
+        pending = trail.view.pending.get(self._user)
+        self._fold.forget_before(trail.end if pending is None else pending.first_seq)
+        return tuple(each for each in ranges if not is_over(each, ttl, now))
+
+    # Whether it may go on
+
+    def _signs(self, cut: Cut) -> tuple[int | None, int | None]:
+        return cut.erased.get(self._mark), cut.rewound.get(self._mark)
+
+    def _check_open(self, cut: Cut) -> None:
+        if cut.sealed:
+            raise NotFound(f"table {self._asked.table} was dropped")
+        if self._mark in cut.closed:
+            raise BeingErased(frozenset({self._user}))
+
+    def _check(self, trail: Trail, table: Table) -> None:
+        self._check_open(trail.cut)
+        (erased, rewound), (erased_now, rewound_now) = self._began, self._signs(trail.cut)
+        if erased_now not in (None, erased):
+            raise Ended(f"the rows of {self._asked.table} that were delivered were erased; subscribe again")
+        if rewound_now not in (None, rewound):
+            raise Ended(f"{self._asked.table} was restored: what was delivered is not so any more; subscribe again")
+        if table.type != "STREAM" and not trail.complete_after(self.place):
+            raise InvalidArgument(
+                f"subscription {self.live_id} has not looked for longer than rows are kept (log.retention_seconds): the oldest"
+                f" from_seq that works is {trail.cut.forgotten}, and it stands at {self.place}; subscribe again"
+            )
+
+    def _ping(self) -> None:
+        now: datetime = self._warehouse.clock()
+        if now - self._query.last_ping_at >= PING:
+            self._query = replace(self._query, last_ping_at=now)
+            self._live.ping(self._query)
+
+    def _counted(self, events: list[Event]) -> list[Event]:
+        self._query = replace(self._query, changes=self._query.changes + len(events))
+        return events
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """With numbers below every `_seq` for rows that have none: those of other writers."""
+    seqs = rows.column(SEQ)
+    if not seqs.null_count:
+        return rows
+    below = pa.array(range(NOTHING - rows.num_rows, NOTHING), pa.int64())
+    return rows.set_column(rows.schema.get_field_index(SEQ), SEQ, cast("pa.ChunkedArray[Any]", pc.coalesce(seqs, below)))

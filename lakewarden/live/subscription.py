@@ -1,0 +1,95 @@
+"""A subscription as people use it: polled, or followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+
+from lakewarden.clock import Pause
+from lakewarden.errors import LakewardenError, Terminal
+from lakewarden.live.fold import Event
+from lakewarden.live.follower import Follower
+
+
+class Subscription:
+    """The rows that a query shows, then each change to them, in the order of `_seq`, exactly once. For one thread.
+
+    Iterating waits for what comes; `poll` does not. Use it as a context manager, or call `close`.
+    """
+
+    def __init__(self, follower: Follower, first: list[Event], interval: float, timeout: float | None, pause: Pause) -> None:
+        self._follower = follower
+        self._told = follower.from_seq
+        self._ready = first
+        self._interval = interval
+        self._timeout = timeout
+        self._pause = pause
+        self._ended: LakewardenError | None = None
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Its `live_id` in `system.live`."""
+        return self._follower.live_id
+
+    @property
+    def seq(self) -> int | None:
+        """What to give as `from_seq` to go on behind all that was delivered; None until the rows of the start were."""
+        return self._told if self._ready else self._follower.place
+
+    def poll(self) -> list[Event]:
+        """What has come until now, without waiting; at first the rows that are there.
+
+        Raises:
+            NotFound: the table was dropped.
+            Ended: it was killed, or the table was restored; subscribe again.
+            BeingErased: the user's rows are being erased.
+            InvalidArgument: it was not polled for longer than the log is kept, or the query does not fit the columns any more.
+            PermissionDenied: the session may not read the table any more.
+            StorageUnavailable, Conflict: poll again.
+        """
+        return self._next(0.0)
+
+    def __iter__(self) -> Iterator[Event]:
+        """Every event as it comes, until none came for `timeout` seconds; raises as `poll`."""
+        idle = 0.0
+        while not self._closed:
+            found = self._next(self._interval)
+            while found:
+                event, *self._ready = found
+                self._told = self._told if event.kind == "initial" else event.seq
+                yield event
+                found, self._ready = self._ready, []
+                idle = 0.0
+            if self._timeout is not None and idle >= self._timeout:
+                return
+            self._pause(self._interval)
+            idle += self._interval
+
+    def _next(self, max_age: float) -> list[Event]:
+        if self._ended is not None:
+            raise self._ended
+        found, self._ready = self._ready, []
+        if self._closed:
+            return found
+        try:
+            return [*found, *self._follower.next(max_age)]
+        except LakewardenError as error:
+            if found:
+                return found  # and the error with the next call
+            if isinstance(error, Terminal):
+                self._ended = error
+                self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends it; may be repeated."""
+        if not self._closed:
+            self._closed = True
+            self._follower.leave()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

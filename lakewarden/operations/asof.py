@@ -1,0 +1,88 @@
+"""A scope's rows as they were when the log ended at some `_seq`: where a subscriber begins, or goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.asof import Base, base_at
+from lakewarden.delta.rows import empty_rows, merged, read_rows
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.record import SEQ, decode
+from lakewarden.log.segment import RowRange, read_chunk
+from lakewarden.log.trail import Trail
+from lakewarden.report import ScopeTarget
+from lakewarden.storage.objects import ObjectStore
+
+_NO_TABLE = Base(None, NOTHING, ())
+
+
+def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, mark: str) -> pa.Table | None:
+    """The rows that were live then: the newest schema's columns and `_seq`. None if the trail is older than the table.
+
+    Args:
+        trail: all that log and history hold, read before the call.
+        mark: the user's keyed hash.
+
+    Raises:
+        InvalidArgument: rows that came after `seq` are not kept any more; says from where on they are.
+        Missing: the log was cleaned meanwhile.
+    """
+    table = ScopeTable.open(target.location)
+    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
+    if base.later and (base.later[0].last_seq or 0) > trail.end:
+        return None
+    ranges = trail.ranges(target.scope.user or "", base.settled)
+    _check(target, trail, base, ranges)
+    hot = decode([read_chunk(state, each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
+    hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
+    return merged(_cold(target, base), hot, target.schema.primary_key)
+
+
+def _rewound(trail: Trail, mark: str) -> int | None:
+    position = trail.cut.rewound.get(mark)
+    return None if position is None else end_of(position)
+
+
+def _upto(ranges: Sequence[RowRange], seq: int) -> list[RowRange]:
+    return [each for each in ranges if each.first_seq <= seq]
+
+
+def _cold(target: ScopeTarget, base: Base) -> pa.Table:
+    if base.version is None:
+        return empty_rows(target.schema)
+    try:
+        table = ScopeTable.open(target.location, base.version)
+        return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
+    except (NotFound, Corrupt) as error:
+        if not base.later:
+            raise
+        raise InvalidArgument(
+            f"from_seq is too old for {target.scope}: version {base.version}, as of then, cannot be read any more"
+            f" ({error.message}); subscribe without it"
+        ) from error
+
+
+def _check(target: ScopeTarget, trail: Trail, base: Base, ranges: Sequence[RowRange]) -> None:
+    """Raises:
+    InvalidArgument: of what was flushed since, some rows are forgotten.
+    """
+    if trail.complete_after(base.settled):
+        return
+    for flush in base.later:
+        if _kept(ranges, flush) != flush.log_rows:
+            raise InvalidArgument(
+                f"from_seq is too old for {target.scope}: rows that came after it are not kept any more"
+                f" (log.retention_seconds); the oldest that works is {flush.last_seq}"
+            )
+
+
+def _kept(ranges: Sequence[RowRange], flush: CommitStamp) -> int:
+    """How many rows of those that a flush took are still there."""
+    first, last = flush.first_seq or 0, NOTHING if flush.last_seq is None else flush.last_seq
+    return sum(max(0, min(each.last_seq, last) - max(each.first_seq, first) + 1) for each in ranges)

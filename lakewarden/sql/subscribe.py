@@ -1,0 +1,134 @@
+"""SUBSCRIBE: a query over one table, evaluated by DuckDB over the rows that the log brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakewarden.access.gate import require
+from lakewarden.catalog.model import Table
+from lakewarden.clock import Pause, wait
+from lakewarden.errors import InvalidArgument, NotFound, Unsupported
+from lakewarden.live.fold import Row
+from lakewarden.live.follower import Asked, Follower
+from lakewarden.live.subscription import Subscription
+from lakewarden.scope import TableName
+from lakewarden.sql import select
+from lakewarden.sql import statements as of
+from lakewarden.sql.context import Context
+from lakewarden.sql.relations import SEQ, ViewQuery, refs
+from lakewarden.sql.results import Events
+from lakewarden.sql.select import text_of
+
+_PLACE = "_lakewarden_place"
+"""The column in which a row's `_seq` comes along."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a subscription is followed; what OPTIONS says comes first. Seconds."""
+
+    from_seq: int | None = None
+    last_rows: int | None = None
+    batch_size: int = 10_000
+    interval: float = 0.5
+    timeout: float | None = None
+    pause: Pause = wait
+
+
+def open_subscription(context: Context, statement: of.Statement, manner: Manner) -> Subscription:
+    """Begins it; what it shows at first is ready.
+
+    Raises:
+        PermissionDenied, NotFound, InvalidArgument, Unsupported: this session cannot subscribe to that.
+    """
+    if isinstance(statement, of.ExecuteAs):
+        other = context.through(context.door.execute_as(context.catalog(), statement.user))
+        return open_subscription(other, statement.statement, manner)
+    assert isinstance(statement, of.Subscribe), "the parser lets nothing else through"
+    manner = _checked(_with_options(manner, statement.options))
+    table = _table(context, statement.query)
+    asked = Asked(
+        table.name,
+        context.owner(table),
+        text_of(statement.query),
+        manner.from_seq,
+        manner.last_rows,
+        manner.batch_size,
+    )
+    matches = _Matches(context, table.name, statement.query)
+    follower = Follower(context.lake.warehouse, context.lake.feeds, asked, matches)
+    return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
+
+
+def peek(context: Context, statement: of.Subscribe) -> Events:
+    """What a subscription shows at first, or has to tell since its `from`; nobody stays."""
+    with open_subscription(context, statement, Manner()) as subscription:
+        return Events(tuple(subscription.poll()))
+
+
+def _with_options(manner: Manner, options: of.Pairs) -> Manner:
+    given = {key.lower(): int(value) for key, value in options}
+    if "from" in given and "from_seq_id" in given:
+        raise InvalidArgument("SUBSCRIBE options from and from_seq_id are one and the same: give one of them")
+    return replace(
+        manner,
+        from_seq=given.get("from", given.get("from_seq_id", manner.from_seq)),
+        last_rows=given.get("last_rows", manner.last_rows),
+        batch_size=given.get("batch_size", manner.batch_size),
+    )
+
+
+def _checked(manner: Manner) -> Manner:
+    if manner.last_rows is not None and manner.last_rows < 0:
+        raise InvalidArgument(f"last_rows {manner.last_rows}: how many rows to begin with, 0 or more")
+    if manner.batch_size < 1:
+        raise InvalidArgument(f"batch_size {manner.batch_size}: how many rows to look at at once, 1 or more")
+    if not manner.interval > 0:
+        raise InvalidArgument(f"interval {manner.interval}: seconds between two looks, above 0")
+    if manner.timeout is not None and not manner.timeout >= 0:
+        raise InvalidArgument(f"timeout {manner.timeout}: seconds without an event, 0 or more")
+    return manner
+
+
+def _table(context: Context, query: exp.Query) -> Table:
+    ref = next(refs(query))
+    found = context.relation(ref, None)
+    if isinstance(found, ViewQuery):
+        raise Unsupported(f"{ref} is a view; a subscription is to a table")
+    guarded = context.guarded(found)
+    context.door.allow("read", guarded)
+    if guarded is None:
+        raise NotFound(f"there is no table {found}")
+    require(guarded, "subscriptions", "subscriptions")
+    assert isinstance(guarded, Table), "relations of the system namespace take none"
+    return guarded
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Which of some rows the query shows; asks the gate each time."""
+
+    context: Context
+    table: TableName
+    query: exp.Query
+
+    def __call__(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
+        self.context.door.allow("read", table)
+        query = self.query.copy()
+        assert isinstance(query, exp.Select), "the parser lets nothing else through"
+        query.select(exp.alias_(exp.column(SEQ), _PLACE, quoted=True), copy=False)
+        found = select.run(self.context, query, {self.table: rows}).to_pylist()
+        matched = {_place(row): row for row in found}
+        if len(matched) < len(found):
+            raise InvalidArgument("a subscription shows each row once: its columns may not make several rows of one")
+        return matched
+
+
+def _place(row: dict[str, object]) -> int:
+    place = row.pop(_PLACE)
+    assert isinstance(place, int), "every row has a _seq"
+    return place
