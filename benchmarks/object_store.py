@@ -56,7 +56,7 @@ def run(scale: Scale, place: Path) -> Section:
     with serve_minio() as server, _environment(server):
         section.tables.extend(requests(server))
         spark = start_session(SparkSettings(s3a=True))
-        section.tables.append(compared(scale, spark))
+        section.tables.extend([compared(scale, spark), large(scale, spark)])
         spark.stop()
         section.tables.append(_workers(scale, place, server))
     return section
@@ -71,10 +71,12 @@ def requests(server: MinioServer) -> list[Table]:
         Table(
             f"Requests of one flush of one scope on MinIO, {_ROUNDS} flushes one after the other: those of the scope itself, with"
             " every distance from a checkpoint among them, and those that a job makes once, however many scopes it has.",
-            ("what", "of the scope: mean (least, most)", "once a job: mean"),
-            [(name, _spread([_of_scope(one) for one in found]), _spread([len(one) - _of_scope(one) for one in found]))
+            ("what", "of the scope: mean (least, most)", "of these delta-rs's own", "in the last 12", "once a job: mean"),
+            [(name, _spread([_of_scope(one) for one in found]), f"{mean(map(_of_delta, found)):.1f}",
+              f"{mean(map(_of_scope, found[-12:])):.1f}", _spread([len(one) - _of_scope(one) for one in found]))
              for name, found in counted.items()]
-            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "") for name, found in alone.items()],
+            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "", f"{mean(map(len, found[-12:])):.1f}", "")
+               for name, found in alone.items()],
         ),
         *(_kinds(name, found) for name, found in counted.items()),
     ]  # fmt: skip
@@ -95,6 +97,12 @@ def _of_scope(flush: list[Request]) -> int:
     return 1 + sum("/data/" in request.key for request in flush)
 
 
+def _of_delta(flush: list[Request]) -> int:
+    """Opening, committing and checkpoints. Ours there is the look whether a commit came behind, which finds none."""
+    log = [request for request in flush if "/_delta_log/" in request.key]
+    return sum(not (request.status == 404 and request.key.endswith(".json")) for request in log)
+
+
 def _spread(counts: list[int]) -> str:
     return f"{mean(counts):.1f} ({min(counts)}, {max(counts)})"
 
@@ -113,26 +121,26 @@ def _flushes(taken: Callable[[], list[Request]], *, same_keys: bool) -> list[lis
 
 def _alone(taken: Callable[[], list[Request]], *, merge: bool) -> list[list[Request]]:
     uri = f"s3://lake/alone-{merge}"
-    deltalake.write_deltalake(uri, _own(0), configuration={"delta.checkpointInterval": "4"})
+    deltalake.write_deltalake(uri, _own(0, 10), configuration={"delta.checkpointInterval": "4"})
     found = []
     for number in range(1, _ROUNDS + 1):
         taken()
         if merge:
             table = deltalake.DeltaTable(uri)
-            merger = table.merge(_own(0), "t.id = s.id", source_alias="s", target_alias="t")
+            merger = table.merge(_own(0, 10), "t.id = s.id", source_alias="s", target_alias="t")
             merger.when_matched_update_all().when_not_matched_insert_all().execute()
         else:
-            deltalake.write_deltalake(uri, _own(10 * number), mode="append")
+            deltalake.write_deltalake(uri, _own(10 * number, 10), mode="append")
         found.append(taken())
     return found
 
 
-def _own(first: int) -> pa.Table:
-    return data.rows(["u"], first, 10).drop_columns(["user"])
+def _own(first: int, count: int) -> pa.Table:
+    return data.rows(["u"], first, count).drop_columns(["user"])
 
 
 _TURNS = 2
-"""On one worker and on two; each needs a session of its own."""
+"""Rounds at most, here where each takes minutes."""
 
 # Beside Spark
 
@@ -140,10 +148,11 @@ _TURNS = 2
 def compared(scale: Scale, spark: SparkSession) -> Table:
     """All of them through one session, which reads and writes `s3a://`."""
     connect(spark, Location("s3://lake"), os.environ)
+    rounds = min(scale.rounds, _TURNS)
     existing, new = _rows(scale)
     spark.createDataFrame(new).write.mode("overwrite").parquet("s3a://lake/new")
     ours, merged, plain = [], [], []
-    for number in range(scale.rounds):
+    for number in range(rounds):
         with _pending(f"s3://lake/ours-{number}", existing, new, spark) as lake:
             ours.append(seconds(_flush, lake, scale.scopes))
         table = f"lake/one-table-{number}"
@@ -154,7 +163,7 @@ def compared(scale: Scale, spark: SparkSession) -> Table:
     fast = median(ours)
     return Table(
         f"{scale.scopes:,} scopes on MinIO, {scale.new} rows onto {scale.existing:,} existing ones each, half of them updates;"
-        f" the median of {scale.rounds} rounds in alternation, with the extremes.",
+        f" the median of {rounds} rounds in alternation, with the extremes.",
         ("what", "time", "times ours"),
         [
             ("ours, the whole `Lakehouse.flush`", spread(ours), "1.0"),
@@ -197,6 +206,47 @@ def _merge(spark: SparkSession, table: str) -> None:
 def _parquet(spark: SparkSession, at: str) -> None:
     rows = spark.read.parquet("s3a://lake/new").repartition("user")
     rows.write.mode("overwrite").partitionBy("user").parquet(at)
+
+
+# A scope that is too large for one task
+
+
+def large(scale: Scale, spark: SparkSession) -> Table:
+    """The DataFrame path as it reads through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
+    connect(spark, Location("s3://lake"), os.environ)
+    rounds = min(scale.rounds, _TURNS)
+    rows, pending = scale.bulk_rows, scale.bulk_rows // 10
+    uri, ways = "s3://lake/large", {"our own client": False, "`s3a` (`spark.s3a`)": True}
+    _write_large(uri, spark, 0, rows, over_s3a=False)
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    alone = []
+    for number in range(rounds):
+        for way, over_s3a in ways.items():
+            found[way].append(_write_large(uri, spark, rows // 2 + number, pending, over_s3a=over_s3a))
+        spark.createDataFrame(_own(rows // 2 + number, pending)).write.mode("overwrite").parquet("s3a://lake/large-new")
+        alone.append(seconds(_rewrite, spark, f"{uri}/data/bench/events/u", f"s3a://lake/large-alone-{number}"))
+    listed = [(f"ours, reading through {way}", times_) for way, times_ in found.items()]
+    listed.append(("Spark alone: the same join, read and written over `s3a` from new rows in Parquet, no commit", alone))
+    return Table(
+        f"One scope of {rows:,} rows on MinIO, {pending:,} updates to them, as Spark DataFrames; the median of {rounds}"
+        " rounds in alternation, with the extremes.",
+        ("what", "time", "rows a second"),
+        [(what, spread(taken), f"{rows / median(taken):,.0f}") for what, taken in listed],
+    )
+
+
+def _write_large(uri: str, spark: SparkSession, first: int, count: int, *, over_s3a: bool) -> float:
+    settings = Settings(flush=FlushSettings(large_scope_bytes=1), spark=SparkSettings(s3a=over_s3a))
+    with Lakehouse.open(uri, settings=settings, spark=lambda: spark) as lake:
+        events = lake.table(data.TABLE) if first else data.create(lake)
+        events.write(data.rows(["u"], first, count), user_column="user")
+        return seconds(_flush, lake, 1)
+
+
+def _rewrite(spark: SparkSession, table: str, at: str) -> None:
+    files = [f"s3a{file.removeprefix('s3')}" for file in deltalake.DeltaTable(table).file_uris()]
+    old, new = spark.read.parquet(*files).drop("_seq"), spark.read.parquet("s3a://lake/large-new")
+    old.join(new, ["id"], "left_anti").select(*new.columns).unionByName(new).coalesce(1).write.parquet(at)
 
 
 # On one worker and on two

@@ -250,4 +250,4 @@ class Operator:
         session = self.engine.session()
         from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
 
-        return flush_large(session, task)
+        return flush_large(session, task, over_s3a=self.warehouse.settings.spark.s3a)

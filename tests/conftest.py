@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
-from tests.fixtures.minio import MinioServer, serve_minio
+from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
 from tests.fixtures.postgres import PostgresServer, serve_postgres
 
 if TYPE_CHECKING:
@@ -117,11 +117,14 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The worker's one Spark session, as the library starts it."""
+    """The worker's one Spark session, as the library starts it, with the connector for `s3a://`."""
     from lakewarden.settings import SparkSettings  # the JVM is for the tests that ask for it
     from lakewarden.spark.session import start_session
 
-    session = start_session(SparkSettings())
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in MinioServer("", "").credentials(S3A_KEYS).items():
+            environment.setenv(name, value)
+        session = start_session(SparkSettings(s3a=True))
     yield session
     session.stop()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from lakewarden.settings import Settings
+from tests.fixtures import cluster, minio
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.postgres import PostgresServer
 from tests.test_docs import block_after
@@ -23,17 +26,33 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
+def test_it_is_a_compose_file() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(_ROOT / "compose.yaml")]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_servers_are_started_as_the_tests_start_them(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    drive = " ".join(minio.serving(":9000", ":9001", "/drive"))
+    assert services["minio"]["command"].endswith(f'exec minio {drive}"')
+    assert services["minio"]["environment"].keys() == minio.server_environment("", "").keys()
+    assert services["master"]["command"][1:] == cluster.serving_master("master", 7077, 8080)
+    assert services["worker"]["command"][1:] == cluster.serving_worker("1g", [], "spark://master:7077")
+    assert services["worker"]["deploy"]["replicas"] == cluster.WORKERS
+
+
 def test_every_process_finds_the_store(compose: dict[str, Any]) -> None:
     named = set(MinioServer("", "").environment)
     for service in ("worker", "webserver", "daemon"):
         assert named <= set(compose["services"][service]["environment"]), service
-    minio = compose["services"]["minio"]
+    server = compose["services"]["minio"]
     store = compose["x-store"]
-    assert store["AWS_ACCESS_KEY_ID"] == minio["environment"]["MINIO_ROOT_USER"]
-    assert store["AWS_SECRET_ACCESS_KEY"] == minio["environment"]["MINIO_ROOT_PASSWORD"]
-    assert f"--address :{store['AWS_ENDPOINT_URL'].rpartition(':')[2]} " in minio["command"]
+    assert store["AWS_ACCESS_KEY_ID"] == server["environment"]["MINIO_ROOT_USER"]
+    assert store["AWS_SECRET_ACCESS_KEY"] == server["environment"]["MINIO_ROOT_PASSWORD"]
+    assert f"--address :{store['AWS_ENDPOINT_URL'].rpartition(':')[2]} " in server["command"]
     bucket = compose["services"]["daemon"]["environment"]["LAKEWARDEN_WAREHOUSE"].split("/")[2]
-    assert f"/drive/{bucket} " in minio["command"]
+    assert f"/drive/{bucket} " in server["command"]
 
 
 def test_minio_is_the_one_of_the_tests(compose: dict[str, Any]) -> None:

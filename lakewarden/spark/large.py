@@ -1,11 +1,12 @@
 """The flush of a scope that is too large for one task: read, merged and written by Spark, committed like any other.
 
-Spark reads and writes through our own functions (`mapInArrow`), so file names, field ids, footers and statistics are
-those of every other flush, and no Hadoop connector is needed for an object store.
+Spark writes through our own function (`mapInArrow`), so file names, field ids, footers and statistics are those of every
+other flush. It reads through one too, or over `s3a://` where that is asked for (docs/decisions/0015).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -30,6 +31,7 @@ from lakewarden.log.view import PendingRows, rows_of
 from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.spark import s3a
 from lakewarden.warehouse import state_store
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -45,14 +47,18 @@ _NEW_FILE = pa.schema(_COLUMNS)
 """The fields of `NewFile`, as a writing task returns them."""
 
 
-def flush_large(session: SparkSession, task: FlushTask) -> ScopeReport:
-    """Flushes one scope with the whole cluster, by the very drain of a small one."""
+def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
+    """Flushes one scope with the whole cluster, by the very drain of a small one.
+
+    Args:
+        over_s3a: let Spark itself read what lies on S3; the session has to have the connector.
+    """
 
     def run() -> ScopeReport:
-        cold = [_LargeCold(session, task)]
+        cold = [_LargeCold(session, task, over_s3a=over_s3a)]
 
         def open_again() -> _LargeCold:
-            cold.append(_LargeCold(session, task))
+            cold.append(_LargeCold(session, task, over_s3a=over_s3a))
             return cold[-1]
 
         drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
@@ -85,8 +91,9 @@ class _LargeHot:
 class _LargeCold:
     """A `ColdScope` that writes its files with Spark."""
 
-    def __init__(self, session: SparkSession, task: FlushTask) -> None:
+    def __init__(self, session: SparkSession, task: FlushTask, *, over_s3a: bool) -> None:
         self._session = session
+        self._over_s3a = over_s3a
         self._task = task
         self._target = task.target
         self._key = list(task.target.schema.primary_key)
@@ -125,10 +132,14 @@ class _LargeCold:
         return rows.filter((F.col(SEQ) > (NOTHING if watermark is None else watermark)) & (F.col(SEQ) <= end))
 
     def _cold(self, files: Sequence[DataFile]) -> DataFrame:
-        table = self.apply.table
+        table, location, schema = self.apply.table, self._target.location, rows_schema(self._target.schema)
+        paths = [file.path for file in files]
+        # columns of an older version are found by id, which is our own reader's business
+        by_name = self._over_s3a and files and not self.apply.evolved()
+        if by_name and s3a.reads(self._session, location, paths, os.environ):
+            return s3a.read(self._session, location, paths, schema)
         ids = {} if table is None or not files else table.column_ids(self._target.schemas)
-        read = _cold_reader(self._target, [file.path for file in files], ids)
-        return self._frame(read, len(files), rows_schema(self._target.schema))
+        return self._frame(_cold_reader(self._target, paths, ids), len(files), schema)
 
     def _newest(self, hot: DataFrame) -> DataFrame:
         """The newest row of each key."""

@@ -30,7 +30,7 @@ def test_query(tmp_path: Path) -> None:
 
 def test_requests_of_a_flush_are_few(minio: MinioServer) -> None:
     counted, *kinds = object_store.requests(minio)
-    rows = {what: float(of_scope.split(" ")[0]) for what, of_scope, _ in counted.rows}
+    rows = {row[0]: float(row[1].split(" ")[0]) for row in counted.rows}
     assert rows["append"] <= 30
     assert rows["small merge"] <= 30
     assert sum(float(row[2]) for row in kinds[0].rows) > 30

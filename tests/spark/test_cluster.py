@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,9 +42,12 @@ def _write(lake: Lakehouse) -> None:
     make_notes(lake).write(rows, user_column="owner")
 
 
-def _flush(cluster: Cluster, uri: str, directory: Path) -> subprocess.Popen[str]:
+def _flush(cluster: Cluster, uri: str, directory: Path, archive: Path | None = None) -> subprocess.Popen[str]:
     command = [*_CLI, "flush", NOTES, "--warehouse", uri]
     environment = os.environ | cluster.environment
+    if archive is not None:
+        del environment["PYSPARK_PYTHON"]
+        environment["LAKEWARDEN_SPARK__EXECUTOR_ARCHIVE"] = str(archive)
     return subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -64,13 +68,30 @@ def test_executors_have_no_lakewarden_of_their_own(cluster: Cluster, tmp_path: P
     assert "No module named 'lakewarden" in looked.stderr
 
 
-def test_a_flush_of_many_scopes_on_two_workers(cluster: Cluster, s3_warehouse_uri: str, tmp_path: Path) -> None:
+def test_a_flush_on_two_workers_with_the_interpreter_of_a_packed_environment(
+    cluster: Cluster, s3_warehouse_uri: str, tmp_path: Path
+) -> None:
+    used = tmp_path / "used"
     with Lakehouse.open(s3_warehouse_uri) as lake:
         _write(lake)
-        flush = _flush(cluster, s3_warehouse_uri, tmp_path)
+        flush = _flush(cluster, s3_warehouse_uri, tmp_path, _packed(cluster, tmp_path, used))
         output, errors = flush.communicate(timeout=300)
         assert flush.returncode == 0, (output, errors)
         _check(lake)
+    at = {Path(line) for line in used.read_text().splitlines()}
+    assert {path.relative_to(path.parents[2]) for path in at} == {Path("environment/bin/python")}
+    assert all("/work" in str(path) for path in at), "each worker unpacked it for itself"
+
+
+def _packed(cluster: Cluster, directory: Path, used: Path) -> Path:
+    """An environment of an interpreter alone, which leaves its place in `used`; its libraries are this machine's."""
+    python = directory / "packed-python"
+    python.write_text(f'#!/bin/sh\nreadlink -f "$0" >> "{used}"\nexec "{cluster.python}" "$@"\n')
+    python.chmod(0o755)
+    archive = directory / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(python, "bin/python")
+    return archive
 
 
 def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy, s3_warehouse_uri: str, tmp_path: Path) -> None:

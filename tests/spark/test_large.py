@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.settings import FlushSettings, Settings
+from lakewarden.connection import Connection, Location
+from lakewarden.errors import Corrupt
+from lakewarden.scope import Scope, TableName
+from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.spark import s3a
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
+from tests.fixtures.minio import S3A_KEYS, MinioServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,6 +119,67 @@ def test_deletes_of_what_is_not_there_and_of_everything(lake: Lakehouse) -> None
     table.delete(keys([1, 2, 3]), user="ann")
     assert _flush(lake)["rows_deleted"] == 2
     assert eventual(table, "ann") == strong(table, "ann") == {}
+
+
+@pytest.fixture
+def s3a_lake(minio: MinioServer, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path) -> Iterator[Lakehouse]:
+    """A warehouse on disk with a storage on S3, whose large scopes Spark itself reads: our own reader may not."""
+    for name, value in minio.credentials(S3A_KEYS).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("lakewarden.spark.large._cold_reader", _no_reader)
+    settings = Settings(flush=FlushSettings(large_scope_bytes=1), spark=SparkSettings(s3a=True))
+    with Lakehouse.open(str(tmp_path / "warehouse"), settings=settings, spark=lambda: spark) as lake:
+        connection = Connection(endpoint=minio.endpoint, credentials=f"env:{S3A_KEYS}")
+        lake.create_storage("s3a", type="s3", base=minio.prefix_for("s3a storage"), connection=connection)
+        lake.create_namespace("chat")
+        yield lake
+
+
+@pytest.mark.disk
+def test_spark_reads_over_s3a_what_is_then_committed_as_ever(s3a_lake: Lakehouse, spark: SparkSession) -> None:
+    names = ("bigint", "smallint", "text", "timestamp", "bytes", "double", "date")
+    columns = [*(Column(name, name.upper()) for name in names), Column("number", "DECIMAL(9,2)")]
+    options = {"STORAGE_ID": "s3a"}
+    table = s3a_lake.create_table("chat.s3a", columns=columns, primary_key=["bigint"], options=options)
+    model: dict[int, dict[str, Any]] = {}
+    for step in range(2):
+        first = 100 * step
+        rows = [_of_every_type(key, step) for key in range(first, first + 300)]
+        table.write(rows)
+        table.delete([{"bigint": key} for key in range(first, first + 5)])
+        model |= {row["bigint"]: row for row in rows}
+        model = {key: row for key, row in model.items() if not first <= key < first + 5}
+        _flush(s3a_lake)
+        assert {row["bigint"]: row for row in table.read(freshness="eventual").to_pylist()} == model
+
+    place = s3a_lake.warehouse.target(s3a_lake.warehouse.catalog.read(), Scope(TableName("chat", "s3a"))).location
+    assert s3a.reads(spark, place, ["gone.parquet"], os.environ)
+    with pytest.raises(Corrupt, match=r"over s3a: .*gone\.parquet"):
+        s3a.read(spark, place, ["gone.parquet"], pa.schema([("id", pa.int64())]))
+
+
+def _no_reader(_target: object, paths: list[str], _ids: object) -> None:
+    assert not paths, "our own reader was used"
+
+
+def _of_every_type(key: int, step: int) -> dict[str, Any]:
+    return {
+        "bigint": key,
+        "smallint": key % 100,
+        "text": f"{step} ünï {key}",
+        "timestamp": datetime(2024, 5, 1, 10, 0, 0, key, tzinfo=UTC),
+        "bytes": bytes([key % 256]),
+        "double": key / 7 if key % 5 else None,
+        "date": date(2024, 1, 1 + key % 28),
+        "number": Decimal(key) / 4,
+    }
+
+
+def test_a_bucket_that_is_reached_in_two_ways_is_read_by_our_own_client(spark: SparkSession) -> None:
+    one, other = (Location("s3://twice", Connection(endpoint="http://127.0.0.1:9", region=name)) for name in ("a", "b"))
+    assert [s3a.reads(spark, place, ["a.parquet"], {}) for place in (one, other, one)] == [True, False, True]
+    assert not s3a.reads(spark, one, ["a[1].parquet"], {}), "Hadoop takes it for a pattern"
+    assert not s3a.reads(spark, Location("/srv/lake"), ["a.parquet"], {})
 
 
 def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
