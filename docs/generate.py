@@ -15,6 +15,7 @@ from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.settings import described_settings
+from lakewarden.sql.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 _REFERENCE = Path(__file__).parent / "reference"
@@ -78,8 +79,16 @@ def _cells(roles: rights.Roles) -> Iterator[str]:
 def functions() -> Iterator[str]:
     yield "A query may call these functions of DuckDB, and no other: they only compute from what they are given. What is not"
     yield "here is `PERMISSION_DENIED`, whoever asks."
+    yield "An interrupt comes through between two calls alone, so these are bounded:"
+    yield f"{_named(CHARACTERS)} to {MOST_CHARACTERS:,} characters; {_named(ELEMENTS)} (as values) to {MOST_ELEMENTS:,} elements;"
+    yield f"{_named(STEPS)} to {MOST_STEPS:,} pairs of characters;"
+    yield f"{_named(PATTERNS)} to patterns that are written out, with widths of four digits."
     yield from ("", "## In FROM", "", _listed(TABLE_FUNCTIONS), "", "## Anywhere else", "", _listed(SCALAR_FUNCTIONS))
     yield from ("", "## Lakewarden's own", "", _listed(SESSION_FUNCTIONS))
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _listed(names: Iterable[str]) -> str:

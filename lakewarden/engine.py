@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from lakewarden.operations.fanout import FanOut, Sized, in_process
 from lakewarden.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakewarden.operations.fanout import FanOut, Sized
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,6 +65,8 @@ class Engine:
 
     def _fan_out(self, items: int) -> FanOut:
         if items < self._settings.flush.in_process_below:
+            from lakewarden.operations.fanout import in_process  # brings Delta, which a command that only looks need not load
+
             return in_process
         session = self.session()
         from lakewarden.spark.fanout import SparkFanOut  # as above

@@ -485,14 +485,16 @@ class Lakehouse:
             NotFound: no finished export, or no such table in it or here; nothing was written.
             Corrupt: a file is not what the manifest says; nothing was written.
         """
-        from lakewarden.operations.export import chosen, exported_rows, read_manifest
+        from lakewarden.operations.export import chosen, exported_files, exported_rows, read_manifest
+        from lakewarden.rows.files import Taken, file_columns
 
         found = read_manifest(source)
         wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
         counts: dict[str, int] = {}
         for client, table in wanted:
-            rows = exported_rows(found, table).scan()
-            counts[table.name] = client.write(rows.select(client.table.schema.names), user=user).rows
+            rows = exported_rows(found, table).scan().select(client.table.schema.names)
+            files = exported_files(found, table, rows, file_columns(client.table.schema))
+            counts[table.name] = client.write_taken(Taken(rows, files), user=user).rows
         return counts
 
     def erase(

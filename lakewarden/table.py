@@ -27,7 +27,7 @@ from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, read_cold, read_stream_scope, read_strong, where_it_lies
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.defaults import Defaults
-from lakewarden.rows.files import FILES, FileRef, RowFile, Taken, Upload, file_columns, references, take_files
+from lakewarden.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, references, take_files
 from lakewarden.rows.intake import Rows, split_users, to_arrow
 from lakewarden.rows.validate import keys, validated
 from lakewarden.scope import Scope
@@ -68,7 +68,7 @@ class TableClient:
         """
         if mode not in ("upsert", "insert"):
             raise InvalidArgument(f"mode {mode!r} is none; write with mode='upsert' or mode='insert'")
-        return self._write(self.take_files(rows, user), user, user_column, mode)
+        return self.write_taken(self.take_files(rows, user), user=user, user_column=user_column, mode=mode)
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
         """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
@@ -106,7 +106,7 @@ class TableClient:
         if mode == "merge":
             self.revise(lambda live: self._over(live, to_arrow(taken.rows, self.table.schema)), user=user, files=taken.files)
         else:
-            self._write(taken, user, None, mode)
+            self.write_taken(taken, user=user, mode=mode)
         return taken.files[0][0]
 
     def get_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> bytes:
@@ -165,7 +165,10 @@ class TableClient:
 
         return take_files(rows, self.table.schema, folder, settings, self.warehouse.clock())
 
-    def _write(self, taken: Taken, user: str | None, user_column: str | None, mode: WriteMode) -> Receipt:
+    def write_taken(
+        self, taken: Taken, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+    ) -> Receipt:
+        """As `write`, of rows that refer to their files already."""
         given, users = self._with_users(taken.rows, user, user_column)
         defaults = Defaults(self.warehouse.clock, self.warehouse.new_id, user)
         batch = log_batch(self.table.schema, validated(self.table.schema, given, defaults, users), users, UPSERT)
@@ -173,7 +176,7 @@ class TableClient:
             return self._insert(batch, self._filing(user, taken.files))
         return self._behind(lambda: batch, self._filing(user, taken.files)) if taken.files else self._append(batch)
 
-    def _filing(self, user: str | None, files: Sequence[tuple[FileRef, bytes]] = ()) -> Filing:
+    def _filing(self, user: str | None, files: Files = ()) -> Filing:
         noted = self._keep_place(check_user(user)) if files and user is not None else None
         return Filing(user, files, self._target, partial(self._open_target, user), noted)
 
@@ -264,7 +267,7 @@ class TableClient:
         user: str | None,
         wanted: Wanted = EVERYTHING,
         delete: bool = False,
-        files: Sequence[tuple[FileRef, bytes]] = (),
+        files: Files = (),
     ) -> int:
         """Reads the scope, lets `decide` make rows of it, and appends them right behind what was read.
 

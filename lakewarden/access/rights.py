@@ -38,7 +38,9 @@ SHARED_ROWS: dict[AccessLevel, dict[RowAct, Roles]] = {
 SYSTEM_ROWS: dict[RowAct, Roles] = {"read": ADMINS, "write": NOBODY}
 
 DEFINE: dict[DefineAct, Roles] = {"create": STAFF, "alter": STAFF, "drop": ADMINS}
-"""USER, SHARED and STREAM tables. Nobody defines SYSTEM ones."""
+"""USER, SHARED and STREAM tables, whatever their access level: DDL has a gate of its own (Table Types). Nobody defines SYSTEM
+ones.
+"""
 
 MAINTAIN: dict[MaintainAct, Roles] = {
     "flush": STAFF,

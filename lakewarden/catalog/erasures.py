@@ -20,6 +20,7 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 ROOT = "erasures"
 _KEY = f"{ROOT}/key"
 _OPEN = f"{ROOT}/open"
+_OVER = f"{ROOT}/over"
 _MARK_DIGITS = 32
 
 
@@ -139,7 +140,21 @@ class Erasures:
         return noted
 
     def end(self, erasure: Erasure) -> None:
+        """It is over, or given up."""
         self._store.delete([f"{_OPEN}/{erasure.mark}"])
+
+    def remember(self, mark: str, now: datetime) -> None:
+        """Keeps when a user was erased from everything: who began before that may still come with the id."""
+        self._store.put(f"{_OVER}/{mark}", now.isoformat().encode())
+
+    def since(self, mark: str, began: datetime) -> bool:
+        """Whether the user is being erased, or was from everything since that moment."""
+        try:
+            return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
+        except Missing:
+            return self.under_way(mark) is not None
+        except ValueError as error:
+            raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is no moment: {error}") from error
 
     @cached_property
     def _key(self) -> bytes:

@@ -67,14 +67,16 @@ class ColdApply:
         new_id: NewId,
         reach: Reach = no_faults,
         large_bytes: int | None = None,
+        planned_at: datetime | None = None,
     ) -> None:
+        """`planned_at`: when the scope's place was looked up, if not just now."""
         self._target = target
         self._job_id = job_id
         self._clock = clock
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
-        self._opened_at = clock()
+        self._planned_at = planned_at or clock()
         self.table = ScopeTable.open(target.location)
         check_not_frozen(self.table, target)
         if self.table is not None and self.table.is_swept:
@@ -134,9 +136,9 @@ class ColdApply:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
-        if now - self._opened_at > HELD_AT_MOST:
+        if now - self._planned_at > HELD_AT_MOST:
             place_of(self._target.location).delete(file.path for file in written.files)
-            raise Conflict(f"{self._target.scope} was opened {now - self._opened_at} ago, too long to commit to; open it again")
+            raise Conflict(f"the flush of {self._target.scope} was planned {now - self._planned_at} ago: flush it again")
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:

@@ -8,6 +8,8 @@ place later has another.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lakewarden.clock import Clock
 from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
@@ -18,12 +20,30 @@ from lakewarden.errors import Conflict, Corrupt, InUse
 from lakewarden.report import ScopeTarget
 
 _PROPERTY = "lakewarden.frozen"
+"""The log's application id, the token of who set it, and the version that was frozen; `-` where it was let go again."""
+
 _ATTEMPTS = 100
 """Flushes that may each commit once more before they learn of the move."""
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """What the property says. `token` is that of a lease: who has an older one leaves the table alone."""
+
+    token: int = 0
+    version: int | None = None
+
+
+def _mark(table: ScopeTable, target: ScopeTarget) -> _Mark:
+    app_id, _, rest = table.property(_PROPERTY).partition(" ")
+    if app_id != target.app_id:
+        return _Mark()
+    token, _, version = rest.partition(" ")
+    return _Mark(int(token), None if version == "-" else int(version))
+
+
 def is_frozen(table: ScopeTable, target: ScopeTarget) -> bool:
-    return table.property(_PROPERTY) == target.app_id
+    return _mark(table, target).version is not None
 
 
 def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
@@ -34,39 +54,41 @@ def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
         raise Conflict(f"{target.scope} is being moved away from {target.uri}, or was just now: try again")
 
 
-def freeze(target: ScopeTarget, *, job_id: str, clock: Clock) -> int:
+def freeze(target: ScopeTarget, token: int, *, job_id: str, clock: Clock) -> int:
     """Freezes the scope's table, which is made where there is none, and returns its last version before. May be repeated.
 
     Raises:
-        Conflict: others kept on committing.
+        Conflict: others kept on committing; or somebody with a newer token was here.
         InUse: another program has committed since it was frozen.
     """
     for _ in range(_ATTEMPTS):
         table = ScopeTable.open(target.location)
+        mark = _Mark() if table is None else _taken(table, target, token)
+        if table is not None and mark.version is not None and mark.token == token:
+            return frozen_version(table, target)
         try:
             if table is None:
                 create_table(target, (), CommitStamp(job_id, MOVE), None, now=clock())
-            elif is_frozen(table, target):
-                return frozen_version(table)
             else:
-                table.set_property(_PROPERTY, target.app_id, stamp=CommitStamp(job_id, MOVE, {"frozen": "true"}))
+                version = table.version if mark.version is None else mark.version
+                _set(table, target, token, str(version), job_id)
         except Conflict:
             continue
     raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be frozen; try again")
 
 
-def thaw(target: ScopeTarget, *, job_id: str) -> bool:
+def thaw(target: ScopeTarget, token: int, *, job_id: str) -> bool:
     """Lets the scope's table go again; False where it was not frozen.
 
     Raises:
-        Conflict: others kept on committing.
+        Conflict: others kept on committing; or somebody with a newer token was here.
     """
     for _ in range(_ATTEMPTS):
         table = ScopeTable.open(target.location)
-        if table is None or not is_frozen(table, target):
+        if table is None or _taken(table, target, token).version is None:
             return False
         try:
-            table.set_property(_PROPERTY, "", stamp=CommitStamp(job_id, MOVE, {"frozen": "false"}))
+            _set(table, target, token, "-", job_id)
         except Conflict:
             continue
         return True
@@ -79,25 +101,39 @@ def is_left(table: ScopeTable) -> bool:
     return newest is not None and is_fence(newest)
 
 
-def frozen_version(table: ScopeTable) -> int:
-    """The last version before the freeze. What of ours lies above changes no rows: the end of a vacuum, a compaction.
+def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
+    """The version that was frozen. What of ours lies above changes no rows: the end of a vacuum, a compaction.
 
     Raises:
-        Conflict: the scope was left meanwhile.
         InUse: another program has committed since it was frozen.
     """
+    frozen = _mark(table, target).version
+    if frozen is None:
+        raise Corrupt(f"{table.uri} is not frozen any more")
     log = CommitLog(place_of(table.location))
-    for version in range(table.version, -1, -1):
+    for version in range(frozen + 1, table.version + 1):
         commit = log.read(version)
-        if commit is not None and is_fence(commit):
-            raise Conflict(f"{table.uri} was left already")
         text = None if commit is None else commit.info.get("userMetadata")
-        stamp = CommitStamp.parse(text if isinstance(text, str) else None)
-        if stamp is None:
+        if CommitStamp.parse(text if isinstance(text, str) else None) is None:
             raise InUse(
                 f"{table.uri}: another program committed version {version} after the scope was frozen for its move, which would"
                 " stay behind: keep what it wrote, remove that commit, and stop that program"
             )
-        if stamp.operation == MOVE:
-            return version - 1
-    raise Corrupt(f"{table.uri} is frozen, and no commit of its log has frozen it")
+    return frozen
+
+
+def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
+    """The mark, if it is ours to change. The commit that changes it directly follows this look.
+
+    Raises:
+        Conflict: somebody with a newer token was here, or the scope was left already.
+    """
+    mark = _mark(table, target)
+    if mark.token > token or (mark.version is not None and is_left(table)):
+        raise Conflict(f"the move of {target.scope} was taken over by another process meanwhile; nothing more is changed")
+    return mark
+
+
+def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, job_id: str) -> None:
+    stamp = CommitStamp(job_id, MOVE, {"frozen": version})
+    table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp)

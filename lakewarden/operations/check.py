@@ -21,6 +21,7 @@ from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.orphans import orphans, told
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.operations.stray import hot_files, stray_files
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import probe
@@ -44,13 +45,14 @@ class Finding:
 class CheckTask:
     """The check of one scope; `log_end` is the last `_seq` that its log partition has given out, -1 for none.
 
-    `moving`: its table is on its way to another storage.
+    `moving`: its table is on its way to another storage. `hot_files`: paths to which rows in the log refer.
     """
 
     target: ScopeTarget
     log_end: int
     now: datetime
     moving: bool = False
+    hot_files: frozenset[str] = frozenset()
 
 
 def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Finding]:
@@ -105,8 +107,10 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storag
     for table in live_tables(catalog):
         if table.options.storage_id in storages:
             end = read_view(warehouse.state, table.log_id, warehouse.headers).end
+            hot = hot_files(warehouse, table)
             for scope in scopes_of(warehouse, table, None):
-                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), table.move is not None)
+                kept, moving = hot.get(scope.user, frozenset()), table.move is not None
+                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), moving, kept)
 
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
@@ -127,7 +131,10 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
     """Crashes leave them; they harm nobody and a vacuum removes them, so they are told and are no failure."""
     listing = open_store(task.target.location).list("")
     timeline = read_timeline(place_of(task.target.location), table.version, listing)
-    return told(orphans(listing, timeline, frozenset(file.path for file in table.files())), task.now)
+    unnamed = orphans(listing, timeline, frozenset(file.path for file in table.files()))
+    stray = stray_files(listing, task.target, [table], task.hot_files)
+    parts = (told(unnamed, "no commit names", task.now), told(stray, "no row refers to", task.now))
+    return "; ".join(part for part in parts if part)
 
 
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:

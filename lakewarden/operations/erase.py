@@ -114,16 +114,19 @@ def erase(
         _hide(warehouse, jobs, user, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    to_do = remove_old_versions([*own, *(scope.target.location for scope in scopes)], _old_versions_removed(tally))
+    places = [place for scope in scopes for place in _places(warehouse, catalog, scope)]
+    to_do = remove_old_versions([*own, *places], _old_versions_removed(tally))
     reach("erase:removed")
-    places = tuple(record.target for record in exports)
-    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, places, versions=not to_do))
+    exported = tuple(record.target for record in exports)
+    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not to_do))
     reach("erase:searched")
     certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
     if searched.findings:
         raise _left(searched)
+    if not asked.tables:
+        warehouse.erasures.remember(mark, warehouse.clock())
     for table in tables:
         open_user(warehouse.state, table.log_id, mark)
     warehouse.erasures.end(tally.erasure)
@@ -213,6 +216,13 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
     LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_leases(warehouse.state, table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
+
+
+def _places(warehouse: Warehouse, catalog: Catalog, scope: _Scope) -> list[Location]:
+    """Where the scope lies, and where in a bucket it may have lain before its table was moved."""
+    everywhere = [warehouse.target_on(id_, catalog, scope.table, scope.target.scope.user).location for id_ in catalog.storages]
+    before = [place for place in everywhere if place.uri.startswith("s3://") and place != scope.target.location]
+    return [scope.target.location, *before]
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> list[ExportRecord]:

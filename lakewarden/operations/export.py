@@ -7,6 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC
+from functools import partial
+
+import pyarrow as pa
 
 from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.model import Table
@@ -16,6 +19,7 @@ from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import BeingErased, Corrupt, InUse, InvalidArgument, NotFound
 from lakewarden.operations.scopes import named_tables
+from lakewarden.rows.files import Files, references
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -138,6 +142,13 @@ def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
     if opened is None:
         raise Corrupt(f"{found.uri}/{table.path} is no Delta table")
     return opened
+
+
+def exported_files(found: Export, table: ExportedTable, rows: pa.Table, columns: Sequence[str]) -> Files:
+    """The files that rows of an export refer to; one that was removed before it is not in it."""
+    store, there = open_store(Location(found.uri)), {file.path for file in found.files}
+    paths = ((ref, f"{table.path}/{ref.path}") for ref in references(rows, columns))
+    return [(ref, partial(store.get, path)) for ref, path in paths if path in there]
 
 
 def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.files import FILES, FileRef
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
 
 
-def store_files(target: ScopeTarget, files: Iterable[tuple[FileRef, bytes]]) -> None:
-    """Stores files that nothing refers to yet."""
-    store = open_store(target.location)
-    for ref, data in files:
-        store.create(ref.path, data)
+def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
+    """Stores a file; False where it lies there already, as after an import that is repeated: no id is given twice."""
+    try:
+        open_store(target.location).create(ref.path, data)
+    except AlreadyThere:
+        return False
+    return True
 
 
 def load_file(target: ScopeTarget, ref: FileRef) -> bytes:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lakewarden.errors import Conflict, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.operations.files import remove_files, store_files
+from lakewarden.operations.files import remove_files, store_file
 from lakewarden.report import ScopeTarget
-from lakewarden.rows.files import FileRef
+from lakewarden.rows.files import FileRef, Files
 
 Held = tuple[str | None, FileRef]
 """Whose file, None on a SHARED table, and which."""
@@ -24,12 +24,14 @@ class Filing:
     """
 
     user: str | None
-    files: Sequence[tuple[FileRef, bytes]]
+    files: Files
     target: Callable[[str | None], ScopeTarget]
     open_target: Callable[[], ScopeTarget]
     noted: str | None = None
-    _stored: ScopeTarget | None = field(default=None, init=False)
-    """Where they are."""
+    _place: ScopeTarget | None = field(default=None, init=False)
+    """Where they were stored."""
+    _stored: list[FileRef] = field(default_factory=list, init=False)
+    """Those that were not there before."""
 
     def store(self) -> None:
         """Stores the files, once. Where that fails, none stays.
@@ -37,24 +39,26 @@ class Filing:
         Raises:
             Conflict: the scope is being moved, or was meanwhile.
         """
-        if self.files and self._stored is None:
-            self._stored = self.open_target()
+        if self.files and self._place is None:
+            place = self._place = self.open_target()
             try:
-                store_files(self._stored, self.files)
-                if self.open_target().location != self._stored.location:  # a move that goes unseen here takes them along
-                    raise Conflict(f"{self._stored.scope} was moved while its files were stored; store them again")
+                for ref, data in self.files:
+                    if store_file(place, ref, data()):
+                        self._stored.append(ref)
+                if self.open_target().location != place.location:  # a move that goes unseen here takes them along
+                    raise Conflict(f"{place.scope} was moved while its files were stored; store them again")
             except LakewardenError:
                 self.undo()
                 raise
 
     def undo(self) -> None:
         """The rows were refused."""
-        if self._stored is not None:
-            _remove(self._stored, [ref for ref, _ in self.files])
+        if self._place is not None:
+            _remove(self._place, self._stored)
 
     def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
         """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
-        own = [(self.user, ref) for ref, _ in self.files] if self._stored is not None else []
+        own = [(self.user, ref) for ref in self._stored]
         kept = {(user, ref.path) for user, ref in after}
         gone: dict[str | None, list[FileRef]] = {}
         for user, ref in (*before, *own):

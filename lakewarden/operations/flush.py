@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from lakewarden.catalog.model import Catalog, Table
@@ -46,6 +47,7 @@ class FlushTask:
     job_id: str
     attempts: int
     large_bytes: int
+    planned_at: datetime
 
 
 FlushLarge = Callable[[FlushTask], ScopeReport]
@@ -95,7 +97,13 @@ def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
 
 def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
     return ColdApply(
-        task.target, job_id=task.job_id, clock=system_clock, new_id=random_id, reach=reach, large_bytes=task.large_bytes
+        task.target,
+        job_id=task.job_id,
+        clock=system_clock,
+        new_id=random_id,
+        reach=reach,
+        large_bytes=task.large_bytes,
+        planned_at=task.planned_at,
     )
 
 
@@ -196,7 +204,7 @@ def _tasks(
     warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
 ) -> tuple[list[FlushTask], list[ScopeReport]]:
     """What there is to do, and the scopes that wait for the end of a move. A table that was dropped meanwhile has none."""
-    flush = warehouse.settings.flush
+    flush, planned_at = warehouse.settings.flush, system_clock()
     tasks, held = [], []
     for one in due:
         table = catalog.tables.get(one.scope.table)
@@ -212,7 +220,7 @@ def _tasks(
             )
             continue
         where = (warehouse.state.uri, table.log_id)
-        tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes))
+        tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))
     return tasks, held
 
 

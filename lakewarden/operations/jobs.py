@@ -8,12 +8,14 @@ killed, or taken over because it seemed dead, finds the next state taken at its 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
+from lakewarden.catalog.erasures import Erasures
 from lakewarden.clock import Clock, NewId, to_millis
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, Unsupported
 from lakewarden.operations.active import claim_key
@@ -97,7 +99,7 @@ class JobLog:
     ) -> Job:
         """The same, in words of the caller's own."""
         now = self.clock()
-        return self._keep(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
+        return self._over(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
 
     def claim(self, job: Job, node_id: str) -> Job:
         """Takes a job that waits, or whose runner seems dead, for a process.
@@ -136,7 +138,7 @@ class JobLog:
         """Notes how the job ended; raises as `beat`."""
         now = self.clock()
         ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace)
-        return self._keep(replace(ended, step=job.step + 1))
+        return self._over(replace(ended, step=job.step + 1))
 
     def kill(self, job_id: str) -> Job:
         """Cancels a job that is not over. One that runs stops before its next scope.
@@ -221,6 +223,21 @@ class JobLog:
         for key, job in changed:
             self.store.put(key, _encode(job))
 
+    def _over(self, job: Job) -> Job:
+        """Keeps the last state, and then looks whether somebody in it was erased meanwhile, whose erasure did not see it."""
+        kept = self._keep(job)
+        for user in _named(kept):
+            mark = self._erasures.mark(user)
+            if self._erasures.since(mark, kept.created_at):
+                kept = _without(kept, user, mark)
+                for state in self.store.list(_home(job)):
+                    self.store.put(state.key, _encode(_without(_decode(state.key, self.store.get(state.key)), user, mark)))
+        return kept
+
+    @property
+    def _erasures(self) -> Erasures:
+        return Erasures(self.store)
+
     def _keep(self, job: Job) -> Job:
         data = _encode(job)
         try:
@@ -255,6 +272,12 @@ def _idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
     tables = ",".join(sorted(parameters.get("tables", "").split(",")))
     rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name != "tables"]
     return ":".join([operation, tables, *rest])
+
+
+def _named(job: Job) -> set[str]:
+    """Whom a job names: whom it is for, and the user of the first scope that failed."""
+    asked = job.parameters.get("user")
+    return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if asked is None else [asked])}
 
 
 def _lost(job: Job) -> Conflict:

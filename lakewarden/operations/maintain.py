@@ -16,6 +16,7 @@ from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_o
 from lakewarden.operations.plan import ScopePlan
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.scopes import targets_of
+from lakewarden.operations.stray import hot_files
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, retention_of, run_vacuum
 from lakewarden.operations.zorder import check_columns
@@ -123,7 +124,7 @@ def _check(target: ScopeTarget, options: Options) -> None:
 
 
 def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options, now: datetime) -> list[Options]:
-    """The options of each scope: a vacuum keeps what the scope's tags name and its readers lease.
+    """The options of each scope: a vacuum keeps what the scope's tags name, its readers lease, and its hot rows refer to.
 
     `now` is from before the leases are looked at, so that what is leased meanwhile is inside the vacuum's retention too.
     """
@@ -134,8 +135,13 @@ def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Op
     ids = {name: find_table(catalog, name).id for name in names}
     tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
     leased = {name: leased_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
+    hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
     return [
-        replace(options, keep_versions=(*options.keep_versions, *_of(tagged, target.scope), *_of(leased, target.scope)))
+        replace(
+            options,
+            keep_versions=(*options.keep_versions, *_of(tagged, target.scope), *_of(leased, target.scope)),
+            keep_files=hot[target.scope.table].get(target.scope.user, frozenset()),
+        )
         for target in targets
     ]
 

@@ -23,6 +23,7 @@ from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.leases import leased_versions
 from lakewarden.operations.move_scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.durability import sync
@@ -32,9 +33,6 @@ from lakewarden.warehouse import Warehouse, find_table
 
 _SCOPE_COST = 1 << 20
 """Bytes that one scope weighs in a pack: its size is not known before it is listed."""
-
-_FENCE_RETENTION = timedelta(days=7)
-"""For so long somebody may still hold a snapshot of a table that lay there (docs/decisions/0006-fences.md)."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,9 @@ class Mover:
         reports = self._each(leave_scope)
         if not _failed(reports):
             sync({self._place(table.move.source).uri})
+            left = {report.scope for report in reports if report.outcome == "done"}
+            sources = [task.source for task in self._tasks(self.warehouse.catalog.read()) if task.source.scope in left]
+            bury(self.warehouse, sources, self.job_id)
             self.reach("move:left")
             self._change(lambda newest: end_move(newest, self.name))
         return reports
@@ -159,6 +160,7 @@ class Mover:
                 self.warehouse.target_on(source, catalog, table, scope.user),
                 self.warehouse.target_on(target, catalog, table, scope.user),
                 self.job_id,
+                self.lease.token,
             )
             for scope in scopes_of(self.warehouse, table, None)
             if self.warehouse.goes_along(catalog, table, scope.user)
@@ -176,9 +178,10 @@ class Mover:
         place = self._place(storage_id)
         if not all(f"/{LOG}/" in f"/{found.key}" for found in lying):
             raise InUse(f"{place} is not empty ({len(lying)} objects, as {lying[0].key}): remove them, or choose another storage")
-        if max(found.modified for found in lying) > self.warehouse.clock() - _FENCE_RETENTION:
+        hours = self.warehouse.settings.maintenance.fence_retention_hours
+        if max(found.modified for found in lying) > self.warehouse.clock() - timedelta(hours=hours):
             raise InUse(
-                f"a table lay at {place} until a short while ago, and its fences stay for {_FENCE_RETENTION.days} days:"
+                f"a table lay at {place} until a short while ago, and its fences stay for {hours} hours:"
                 " wait, or choose another storage (one with another base directory will do)"
             )
         open_store(place).delete([found.key for found in lying])

@@ -17,11 +17,12 @@ from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
 
 @dataclass(frozen=True)
 class MoveTask:
-    """One scope's way. `copied`: files that lie at the target and were compared already."""
+    """One scope's way. `token` is that of the mover's lease; `copied`: files that lie at the target and were compared already."""
 
     source: ScopeTarget
     target: ScopeTarget
     job_id: str
+    token: int
     copied: tuple[str, ...] = ()
 
 
@@ -39,7 +40,7 @@ def move_scope(task: MoveTask) -> ScopeReport:
     """Freezes the scope, copies what is not there yet, and looks at it there."""
 
     def run() -> ScopeReport:
-        version = freeze(task.source, job_id=task.job_id, clock=system_clock)
+        version = freeze(task.source, task.token, job_id=task.job_id, clock=system_clock)
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied))
         arrived = ScopeTable.open(task.target.location)
         assert arrived is not None  # copy_frozen has looked
@@ -53,7 +54,7 @@ def thaw_scope(task: MoveTask) -> ScopeReport:
     """Lets the scope go on where it is."""
 
     def run() -> ScopeReport:
-        return _report(task, task.source, done=thaw(task.source, job_id=task.job_id))
+        return _report(task, task.source, done=thaw(task.source, task.token, job_id=task.job_id))
 
     return _guarded(task, run)
 
@@ -66,7 +67,7 @@ def leave_scope(task: MoveTask) -> ScopeReport:
         if table is None or not is_frozen(table, task.source):  # a scope that is younger than the move
             return _report(task, task.target, done=False)
         if not is_left(table):
-            frozen_version(table)
+            frozen_version(table, task.source)
         fence(task.source, job_id=task.job_id)
         return _report(task, task.target)
 

@@ -30,15 +30,15 @@ def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset
     return [found for found in data_files(listing) if found.key not in known]
 
 
-def told(found: Sequence[StoredObject], now: datetime) -> str:
-    """How many they are, how large and how old; empty where there are none."""
+def told(found: Sequence[StoredObject], what: str, now: datetime) -> str:
+    """How many files they are that `what` says, how large and how old; empty where there are none."""
     if not found:
         return ""
     size, oldest = sum(file.size for file in found), now - min(file.modified for file in found)
     ripe = sum(now - file.modified >= ORPHAN_AGE for file in found)
     hours = ORPHAN_AGE.total_seconds() / 3600
     return (
-        f"{len(found)} files of {size} bytes that no commit names, the oldest {oldest.total_seconds() / 3600:.1f} hours old;"
+        f"{len(found)} files of {size} bytes that {what}, the oldest {oldest.total_seconds() / 3600:.1f} hours old;"
         f" {ripe} are older than {hours:g} hours, after which a vacuum may remove them"
     )
 

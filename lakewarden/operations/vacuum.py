@@ -6,7 +6,9 @@ What stays, whatever the clock of any writer said:
   versions in `keep_versions`; and so every live file;
 - a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
-- `manifest.json`, `_files/`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
+- in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
+  than both;
+- `manifest.json`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
 
 The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
 that would need one of these files either came before, and then this commit is refused, or comes after, and sees it.
@@ -30,7 +32,9 @@ from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans
 from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.rows.files import without_name
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
@@ -54,14 +58,18 @@ class VacuumOptions:
     retain_hours: float | None = None
     force: bool = False
     keep_versions: tuple[int, ...] = ()
+    keep_files: frozenset[str] = frozenset()
+    """Paths to which rows in the log refer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VacuumPlan(ScopePlan):
-    """`data_files` go after the horizon's commit, `log_files` after them, in this order. `files` are both."""
+    """`data_files` go after the horizon's commit, `log_files` after them, in this order, then `stray`. `files` are all."""
 
     data_files: tuple[StoredObject, ...] = ()
     log_files: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    """Files of FILE columns to which no row refers."""
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
@@ -82,7 +90,9 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, options.keep_versions, oldest)
     needed = _needed(table, timeline, oldest, kept)
-    data = tuple(_removable(listing, needed, timeline, min(horizon, now - ORPHAN_AGE)))
+    nobodys = min(horizon, now - ORPHAN_AGE)
+    data = tuple(_removable(listing, needed, timeline, nobodys))
+    stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
     log = expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE))
     return VacuumPlan(
         target=target,
@@ -91,12 +101,18 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         table=table,
         state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, oldest, kept),
-        nothing="" if data or log else f"a version of the last {hours:g} hours, or a writer, may need any of its files",
-        summary=_summary(data, log, hours, oldest),
-        metrics={"files_deleted": len(data), "bytes_deleted": sum(file.size for file in data), "log_files_deleted": len(log)},
-        files=(*(file.key for file in data), *log),
+        nothing="" if data or log or stray else f"a version of the last {hours:g} hours, or a writer, may need any of its files",
+        summary=_summary(data, log, stray, hours, oldest),
+        metrics={
+            "files_deleted": len(data),
+            "bytes_deleted": sum(file.size for file in data),
+            "log_files_deleted": len(log),
+            "stray_files_deleted": len(stray),
+        },
+        files=(*(file.key for file in data), *log, *map(without_name, stray)),
         data_files=data,
         log_files=log,
+        stray=stray,
     )
 
 
@@ -123,7 +139,7 @@ def run_vacuum(
         sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
         _delete(plan, reach)
         state = _commit_end(plan, job_id, clock, reach).state
-    open_store(plan.target.location).delete(plan.log_files)
+    open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
     reach("after-log")
     return plan.done(state, plan.metrics, plan.files, clock())
 
@@ -159,6 +175,11 @@ def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[i
     return frozenset(paths | {unquote(path) for path in paths})
 
 
+def _stray(listing: Sequence[StoredObject], table: ScopeTable, target: ScopeTarget, options: VacuumOptions) -> list[StoredObject]:
+    kept = (ScopeTable.open(target.location, version) for version in options.keep_versions)
+    return stray_files(listing, target, [table, *(old for old in kept if old is not None)], options.keep_files)
+
+
 def _removable(
     listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
 ) -> list[StoredObject]:
@@ -175,10 +196,12 @@ def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int
     }
 
 
-def _summary(data: Sequence[StoredObject], log: Sequence[str], hours: float, oldest: int) -> str:
+def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[str], hours: float, oldest: int) -> str:
     size = sum(file.size for file in data)
     files = f"{len(data)} files of {size} bytes go, which no version of the last {hours:g} hours needs"
-    return f"{files}; version {oldest} is the oldest that still works" + (f"; {len(log)} expired log files go" if log else "")
+    return f"{files}; version {oldest} is the oldest that still works" + "".join(
+        (f"; {len(log)} expired log files go" if log else "", f"; {len(stray)} files go to which no row refers" if stray else "")
+    )
 
 
 def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> None:

@@ -54,8 +54,8 @@ def what_to_search(
         warehouse=warehouse.uri,
         user=asked.user,
         mark=mark,
-        suspects=tuple(_suspects(warehouse, catalog, tables)),
-        others=tuple(_suspects(warehouse, catalog, others)),
+        suspects=tuple(_suspects(warehouse, catalog, tables, everywhere=True)),
+        others=tuple(_suspects(warehouse, catalog, others, everywhere=False)),
         storages=tuple(warehouse.location(storage) for storage in catalog.storages.values()),
         exports=exports,
         whole=not asked.tables,
@@ -64,11 +64,12 @@ def what_to_search(
     )
 
 
-def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table]) -> Iterable[Suspect]:
-    """Each table on each storage: users may have storages of their own."""
+def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], *, everywhere: bool) -> Iterable[Suspect]:
+    """Each table where it lies; on each storage where users may have storages of their own, and `everywhere`, since it may
+    have been moved from there."""
     for table in tables:
         for storage in catalog.storages.values():
-            if storage.id == table.options.storage_id or table.options.use_user_storage:
+            if everywhere or storage.id == table.options.storage_id or table.options.use_user_storage:
                 template = storage.shared_template if table.type == "SHARED" else storage.user_template
                 base = warehouse.base(storage)
                 yield Suspect(table.id, table.log_id, table.name.namespace, table.name.name, base, template)

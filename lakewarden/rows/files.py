@@ -6,10 +6,11 @@ import hashlib
 import json
 import mimetypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import partial
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ FILES = "_files"
 
 _MAX_NAME, _MAX_EXTENSION = 50, 10
 _FOLDER = re.compile(r"f\d{4,}")
-_STORED = re.compile(rf"{FILES}/f\d{{4,}}/(\d+)[-.]")
+_STORED = re.compile(rf"({FILES}/f\d{{4,}}/\d+)[-.]")
 _MIME = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 
 
@@ -89,6 +90,12 @@ def is_stored_file(path: str) -> bool:
     return _STORED.match(path) is not None
 
 
+def without_name(path: str) -> str:
+    """The path of a stored file up to its id, for reports over many scopes: what it is called is for its owner alone."""
+    found = _STORED.match(path)
+    return found[1] if found else path
+
+
 def file_columns(schema: TableSchema) -> list[str]:
     return [column.name for column in schema.columns if column.type.name == "FILE"]
 
@@ -109,12 +116,16 @@ class RowFile:
     ref: FileRef
 
 
+Files = Sequence[tuple[FileRef, Callable[[], bytes]]]
+"""Files, and how to get at what is in them."""
+
+
 @dataclass(frozen=True)
 class Taken:
     """Rows with references in place of their files, and the files."""
 
     rows: Rows
-    files: tuple[tuple[FileRef, bytes], ...] = ()
+    files: Files = ()
 
 
 def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime) -> Taken:
@@ -139,13 +150,17 @@ def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], setti
         _check(upload, settings)
     files = []
     for at, name, upload in uploads:
-        files.append((_reference(upload, folder(), now), upload.data))
+        files.append((_reference(upload, folder(), now), partial(_data, upload)))
         given[at] = {**given[at], name: files[-1][0].text}
     return Taken(given, tuple(files))
 
 
 def _uploads_of(row: object) -> list[tuple[str, Upload]]:
     return [(name, value) for name, value in row.items() if isinstance(value, Upload)] if isinstance(row, Mapping) else []
+
+
+def _data(upload: Upload) -> bytes:
+    return upload.data
 
 
 def _check(upload: Upload, settings: FilesSettings) -> None:

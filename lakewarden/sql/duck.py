@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.settings import SqlSettings
+from lakewarden.sql.bounded import MACROS, check_bounded
 from lakewarden.sql.deadline import Deadlines
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
@@ -68,6 +69,7 @@ class Duck:
         for node in nodes:
             for name in _refused_functions(node):
                 raise self._no_function(name)
+            check_bounded(node)
         return nodes
 
     def _no_function(self, name: str) -> LakewardenError:
@@ -162,6 +164,8 @@ class Duck:
                 "threads": str(self._settings.threads),
             },
         )
+        for macro in MACROS:
+            database.execute(macro)
         for setting in ("TimeZone='UTC'", "python_enable_replacements=false", "lock_configuration=true"):
             database.execute(f"SET GLOBAL {setting}")
         return database

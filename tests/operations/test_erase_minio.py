@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import boto3
 import pytest
 
@@ -10,7 +12,7 @@ from tests.fixtures.lakes import make_notes, notes, strong
 from tests.fixtures.minio import MinioServer
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def versioned(minio: MinioServer) -> str:
     """A warehouse in a bucket of its own that keeps old versions."""
     client = boto3.client("s3", endpoint_url=minio.endpoint)
@@ -43,5 +45,24 @@ def test_old_versions_go_too(minio: MinioServer, versioned: str) -> None:
         assert [finding.what for finding in planted] == ["an old version in the user's scope"]
     found = client.list_object_versions(Bucket="versioned", Prefix="lake/")
     for each in found["Versions"]:
+        data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
+        assert b"token-of-ann" not in data, each["Key"]
+
+
+def test_old_versions_go_too_where_a_table_lay_before_it_was_moved(minio: MinioServer, versioned: str, tmp_path: Path) -> None:
+    client = boto3.client("s3", endpoint_url=minio.endpoint)
+    with Lakehouse.open(f"{versioned}-moved") as lake:
+        lake.create_storage("disk", type="filesystem", base=str(tmp_path / "disk"))
+        table = make_notes(lake, options={"COMPRESSION": "none"})
+        for user in ("ann", "bob"):
+            table.write(notes({1: f"token-of-{user}"}), user=user)
+        lake.flush()
+        lake.move("chat.notes", "disk")
+        assert {finding.what for finding in lake.verify_erased("ann").findings} >= {"an old version in the user's scope"}
+        certificate = lake.erase("ann", deep=True)
+        assert (certificate.result, certificate.to_do) == ("complete", "")
+        assert strong(table, "bob") == {1: "token-of-bob"}
+    prefix = f"{versioned}-moved/data/".removeprefix("s3://versioned/")
+    for each in client.list_object_versions(Bucket="versioned", Prefix=prefix)["Versions"]:
         data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
         assert b"token-of-ann" not in data, each["Key"]

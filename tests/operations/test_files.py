@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
+from lakewarden.log.writer import LogWriter
 from lakewarden.rows.files import FileRef, Upload
 from lakewarden.settings import FilesSettings, Settings
 from lakewarden.table import TableClient
@@ -209,3 +211,51 @@ def test_a_write_takes_so_many_files_and_says_which_columns_take_them(lake: Lake
     with pytest.raises(InvalidArgument, match="photo"):
         photos.write([{"id": 3, "note": photo}], user="u")
     assert len(_stored(lake)) == 2
+
+
+def test_what_no_row_refers_to_is_told_of_and_goes_after_a_day(
+    lake: Lakehouse, photos: TableClient, warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a crash left, and what a plain write replaced; what hot rows, cold rows and tagged versions refer to stays."""
+    refs = [_put(photos, id_) for id_ in range(3)]
+    lake.flush(_NAME)
+    photos.write([{"id": 0, "note": "plain", "photo": None}], user="u")
+    lake.flush(_NAME)
+    lake.tag(_NAME, "kept", user="u")
+    photos.write([{"id": 1, "note": "plain", "photo": None}], user="u")
+    lake.flush(_NAME)
+    hot = _put(photos, 4)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWriter, "append", dies)
+        with pytest.raises(KeyboardInterrupt):
+            _put(photos, 5, name="secret.png")
+    assert len(_stored(lake)) == 5
+    lake.vacuum(retain_hours=0, force=True, dry_run=False)
+    assert len(_stored(lake)) == 5
+    with Lakehouse.open(warehouse_uri, clock=lambda: datetime.now(UTC) + timedelta(hours=25)) as later:
+        (told,) = [found.message for found in later.check() if found.check == "orphans"]
+        assert told.startswith("3 files of 18 bytes that no row refers to")
+        (planned,) = later.vacuum(retain_hours=0, force=True)
+        gone = [file for file in planned.files if "_files" in file]
+        assert len(gone) == 2
+        assert not any("secret" in file or "cat" in file for file in gone)
+        (report,) = later.vacuum(retain_hours=0, force=True, dry_run=False)
+        assert (report.metrics["stray_files_deleted"], report.files) == (2, planned.files)
+    assert _stored(lake) == sorted(ref.path.removeprefix("_files/") for ref in (refs[1], refs[2], hot))
+
+
+def test_an_export_takes_files_along_and_an_import_brings_them(lake: Lakehouse, photos: TableClient, tmp_path: Path) -> None:
+    ref = _put(photos, 1)
+    lake.export("u", str(tmp_path / "out"))
+    for _ in range(2):
+        assert lake.import_user(str(tmp_path / "out"), "v") == {_NAME: 1}
+        assert lake.import_user(str(tmp_path / "out"), "u") == {_NAME: 1}
+    assert _stored(lake, "v") == _stored(lake, "u") == [ref.path.removeprefix("_files/")]
+    photos.delete([{"id": 1}], user="u")
+    assert photos.get_file({"id": 1}, "photo", user="v") == b"pixels"
+    lake.erase("v")
+    assert _stored(lake, "v") == []

@@ -43,6 +43,7 @@ _WAITS = "cyd"
 """A user whose rows share the segments of the others and are not flushed with them."""
 
 _FLUSH = (
+    "planned",
     "drain:opened",
     "drain:read",
     "after-read",

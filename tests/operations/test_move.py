@@ -24,7 +24,8 @@ from lakewarden.catalog.model import User
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.users import UserChange
 from lakewarden.delta import rows
-from lakewarden.delta.freezing import freeze
+from lakewarden.delta.freezing import freeze, is_frozen
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations import files, filing, read
@@ -472,8 +473,9 @@ def test_what_would_lose_its_way_waits_for_the_move(lake: Lakehouse, warehouse_u
         with pytest.raises(LakewardenError, match=said) as raised:
             ask()
         assert raised.value.code == "CONFLICT"
-    restored = lake.restore(NOTES, user="ann", version=0, dry_run=False)
-    assert all(report.outcome != "done" for report in (*lake.compact(NOTES), *restored))
+    restored = lake.restore(NOTES, user="ann", version=0, discard_pending=True, dry_run=False)
+    assert [report.fault and (report.fault.code, report.fault.transient) for report in restored] == [("CONFLICT", True)]
+    assert all(report.outcome != "done" for report in lake.compact(NOTES))
     assert [strong(_table(lake), user) for user in _USERS] == [_ALL] * 2
     lake.move(NOTES, "cold")
     _check_whole(lake)
@@ -536,12 +538,35 @@ def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lake
 
 
 def test_a_scope_that_a_late_mover_froze_is_found_and_let_go(lake: Lakehouse) -> None:
-    freeze(_target(lake, "ann"), job_id="MV-1", clock=lake.warehouse.clock)
+    freeze(_target(lake, "ann"), 1, job_id="MV-1", clock=lake.warehouse.clock)
     assert [(report.scope.user, bool(report.fault)) for report in lake.flush(NOTES)] == [("ann", True), ("bob", False)]
     assert [(found.subject, found.check) for found in lake.check() if not found.passed] == [(f"{NOTES}[ann]", "not_frozen")]
     assert [report.outcome for report in lake.cancel_move(NOTES)] == ["done", "skipped"]
     assert [eventual(_table(lake), "ann") for _ in lake.flush(NOTES)] == [_ALL]
     assert all(finding.passed for finding in lake.check())
+
+
+def test_who_lost_the_lock_changes_nothing_any_more(lake: Lakehouse) -> None:
+    """A mover sleeps past its lease while it closes, another ends the move, and the first one wakes and wants to give up."""
+    warehouse, locks = lake.warehouse, lake.warehouse.locks
+    old = _target(lake, "ann")
+
+    def slept(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+        done = _here(work, items)
+        if getattr(work, "__name__", "") == move_scope.__name__:
+            warehouse.catalog.change(lambda catalog: replace(catalog, leases={}))
+            with locks.create().hold(_NAME.namespace, _NAME.name) as lease, suppress(Died):
+                Mover(warehouse, _here, lease, _NAME, "MV-2", _dies("move:switched")).move("cold")
+            raise Stopped("MV-1")
+        return done
+
+    with suppress(Stopped, Conflict), locks.create().hold(_NAME.namespace, _NAME.name) as lease:
+        Mover(warehouse, slept, lease, _NAME, "MV-1").move("cold")
+    table = ScopeTable.open(old.location)
+    assert table is not None
+    assert is_frozen(table, old)
+    lake.move(NOTES, "cold")
+    _check_whole(lake)
 
 
 def test_a_queued_move_is_taken_over_and_ends(lake: Lakehouse) -> None:
@@ -627,13 +652,13 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     lake.flush("chat.docs")
     table.put_file({"id": 2}, "doc", b"two", name="two.txt", user="ann")
 
-    def store_files(*arguments: Any) -> None:
+    def store_file(*arguments: Any) -> bool:
         """The whole move lies between the look at the place and the file."""
         lake.move("chat.docs", "cold")
-        files.store_files(*arguments)
+        return files.store_file(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filing, "store_files", store_files)
+        patch.setattr(filing, "store_file", store_file)
         with pytest.raises(Conflict, match="store them again"):
             table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
     assert table.read(user="ann").num_rows == 2

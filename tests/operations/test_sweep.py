@@ -123,6 +123,17 @@ def test_a_table_made_anew_on_a_fence_keeps_all(lake: Lakehouse, clock: Clock) -
     assert not scope_path(lake, "bob").exists()
 
 
+@pytest.mark.disk
+def test_what_a_move_left_goes_after_a_week(lake: Lakehouse, clock: Clock) -> None:
+    lake.create_storage("cold", type="filesystem", base=f"{lake.warehouse.uri}-cold")
+    lake.move(NOTES, "cold")
+    assert _below(scope_path(lake, "ann")) != []
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    assert sweep(lake.warehouse, "VC-1") == Swept(fences=2)
+    assert not scope_path(lake, "ann").exists()
+    assert eventual(lake.table(NOTES), "ann") == {1: "token-of-ann"}
+
+
 @pytest.mark.parametrize("drop", [False, True], ids=["erased", "dropped"])
 @pytest.mark.parametrize("place", ["planned", "drain:opened", "drain:read", "after-read", "after-data-file"])
 def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehouse, clock: Clock, place: str, drop: bool) -> None:

@@ -29,7 +29,7 @@ _ROLES = ("user", "user", "service", "dba", "system", "anonymous")
 _STEPS = st.lists(
     st.tuples(st.sampled_from(range(len(DOORS))), st.integers(0, 4), st.integers(0, 2**32)), min_size=15, max_size=40
 )
-_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 10, 10)
+_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, 8)
 _LIMITS = Settings(sql=SqlSettings(timeout_seconds=5, memory_bytes=256 << 20, result_bytes=16 << 20))
 
 Step = tuple[int, int, int]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
+import duckdb
 import pytest
 
 from lakewarden import Lakehouse, Settings
@@ -17,6 +19,13 @@ from lakewarden.sql.parse import parse
 from lakewarden.sql.results import Affected, Rows, Started
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT)"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path_factory.mktemp("large") / "lake")) as lake:
+        lake.sql(f"{_TABLE}; INSERT INTO app.t VALUES (1, '{{:1000000000}}', 1)")
+        yield lake
 
 
 def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
@@ -64,6 +73,42 @@ def test_a_query_has_a_limit_of_time_and_of_size_and_fails_late(warehouse_uri: s
         with pytest.raises(InvalidArgument, match="the last one"):  # when rows flow already
             lake.sql("SELECT CASE WHEN range = 100000 THEN error('the last one') END FROM range(100001)")
         assert _rows(lake, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        "repeat('x', 1000000000)",
+        "repeat(name, n * 1000000000) FROM app.t",
+        "repeat(repeat('x', 10000000), 10000000)",
+        "range(1000000000)",
+        "generate_series(timestamp '2020-01-01', timestamp '2030-01-01', interval 1 second)",
+        "list_transform(range(5), lambda x: len(range(1000000000)))",
+        "list_resize([1], 1000000000)",
+        "lpad('x', 1000000000, 'y')",
+        "levenshtein(repeat('x', 1000000), repeat('y', 1000000))",
+        "format('{:1000000000}', 1)",
+        "format('{:{}}', 1, 1000000000)",
+        "printf('%1000000000d', 1)",
+        "format(name, 1) FROM app.t",
+    ],
+)
+def test_no_single_call_makes_more_than_can_be_interrupted(large: Lakehouse, computed: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"ask for less|is written out"):
+        large.sql(f"SELECT {computed}")
+
+
+def test_bounded_functions_compute_what_duckdbs_own_do(large: Lakehouse) -> None:
+    computed = (
+        "repeat('ab', 2), repeat([1], 2), repeat('a'::BLOB, 2), repeat(NULL, 2), range(3), range(3, 1, -1), range(0, 5, 0)",
+        "generate_series(1, 3), range(timestamp '2024-01-01', timestamp '2024-01-02', interval 12 hours), lpad('x', 3, 'y')",
+        "rpad('x', 3, 'y'), list_resize([1], 2, 7), levenshtein('ab', 'b'), jaro_similarity('ab', 'abc', 0.5)",
+        "format('{{{:05d}}} 123456 {}', 7, 'x'), printf('%5d%% 123456', 7)",
+    )
+    with duckdb.connect() as connection:
+        for values in computed:
+            own = connection.sql(f"SELECT {values}").fetchall()
+            assert [row[: len(own[0])] for row in _rows(large, f"SELECT {values}")] == own
 
 
 def test_updates_that_race_all_count(warehouse_uri: str) -> None:

@@ -80,6 +80,25 @@ def table(world: World, person: Person, chance: random.Random) -> None:
     world.told(person, [told], f"{key if 'key' in locals() else ''}", impersonated)
 
 
+def subscription(world: World, person: Person, chance: random.Random) -> None:
+    """What is there, and what has changed so far, as a subscriber is told of it."""
+    name = chance.choice(("notes", "notes", "feed", "open", "private", "restricted", "admins"))
+    other = chance.choice(list(world.roles))
+    where = chance.choice(("", " WHERE v > 'tk4'", " WHERE k IS NOT NULL"))
+    text = f"SELECT {chance.choice(('*', 'k, v', 'upper(v) AS v'))} FROM app.{name}{where}"
+    session, impersonated = world.session(person), set[str]()
+    told: list[object] = []
+    try:
+        if chance.random() < 0.3:
+            impersonated = {other}
+            session = session.execute_as(other)
+        subscribed = session.subscribe(text, from_seq=chance.choice((None, None, -1, 0)), timeout=0.0, pause=lambda _: None)
+        told += subscribed
+    except LakewardenError as error:
+        told.append(refused(error))
+    world.told(person, told, text, impersonated)
+
+
 def files(world: World, person: Person, chance: random.Random) -> None:
     """Files on the command line."""
     who = ("--user", person.user, "--role", person.role)
