@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lakewarden.settings import Settings
+from lakewarden.settings import load_settings
 from tests.fixtures import cluster, minio
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.postgres import PostgresServer
@@ -71,12 +71,12 @@ def test_dagster_is_set_as_documented(compose: dict[str, Any]) -> None:
     assert (environment["DAGSTER_PG_USER"], environment["DAGSTER_PG_DB"]) == (postgres["POSTGRES_USER"], postgres["POSTGRES_DB"])
 
 
-def test_spark_is_where_lakewarden_looks_for_it(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    for service in ("webserver", "daemon"):
-        monkeypatch.setenv("LAKEWARDEN_SPARK__MASTER", compose["services"][service]["environment"]["LAKEWARDEN_SPARK__MASTER"])
-        assert Settings().spark.master in compose["services"]["worker"]["command"]
+def test_spark_is_where_lakewarden_looks_for_it(compose: dict[str, Any]) -> None:
     words = compose["services"]["master"]["command"]
-    assert f"spark://{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}" == Settings().spark.master
+    master = f"spark://{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}"
+    assert master in compose["services"]["worker"]["command"]
+    for service in ("webserver", "daemon"):
+        assert load_settings(compose["services"][service]["environment"]).spark.master == master
 
 
 def test_what_a_service_waits_for_is_there(compose: dict[str, Any]) -> None:
