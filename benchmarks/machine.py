@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-_PACKAGES = {"pyspark": "Spark", "deltalake": "deltalake", "pyarrow": "Arrow"}
+_PACKAGES = {"pyspark": "Spark", "deltalake": "deltalake", "pyarrow": "Arrow", "duckdb": "DuckDB"}
 
 
 def machine() -> str:

@@ -34,7 +34,7 @@ _ROUNDS = 24
 _PURPOSES = [
     (r"_delta_log/_last_checkpoint", "where the last checkpoint is (delta-rs)"),
     (r"checkpoint.*\.parquet", "the checkpoint, in ranges (delta-rs)"),
-    (r"_delta_log/\d+\.json", "commits: those since the checkpoint twice (delta-rs), the newest for the watermark, the new one"),
+    (r"_delta_log/\d+\.json", "commits: those since the checkpoint twice, the new one (delta-rs); whether one came behind it"),
     (r"_delta_log/", "which commits there are (delta-rs)"),
     (r"batch-.*\.parquet", "the data file; a merge also reads those it replaces"),
     (r"manifest\.json", "the manifest beside the table"),

@@ -28,6 +28,10 @@ class Scale:
     """Single-row appends."""
     bulk_rows: int
     bulk_users: int
+    query_cold: int
+    """Rows of the scope that is queried, in its table; `query_hot` of them in the log besides."""
+    query_hot: int
+    query_turns: int
 
 
 FULL = Scale(
@@ -43,6 +47,9 @@ FULL = Scale(
     appends=2_000,
     bulk_rows=1_000_000,
     bulk_users=10_000,
+    query_cold=100_000,
+    query_hot=1_000,
+    query_turns=51,
 )
 SMALL = Scale(
     name="small",
@@ -57,6 +64,9 @@ SMALL = Scale(
     appends=300,
     bulk_rows=100_000,
     bulk_users=1_000,
+    query_cold=100_000,
+    query_hot=1_000,
+    query_turns=11,
 )
 TINY = Scale(
     name="tiny",
@@ -71,6 +81,9 @@ TINY = Scale(
     appends=5,
     bulk_rows=100,
     bulk_users=10,
+    query_cold=100,
+    query_hot=10,
+    query_turns=1,
 )
 
 SCALES = {scale.name: scale for scale in (FULL, SMALL, TINY)}

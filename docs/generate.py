@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import get_args
-
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from lakewarden import errors as family
 from lakewarden.access import rights
@@ -17,11 +14,10 @@ from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
-from lakewarden.settings import Settings
+from lakewarden.settings import described_settings
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 _REFERENCE = Path(__file__).parent / "reference"
-_BOUNDS = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
 
 
 def pages() -> dict[Path, str]:
@@ -91,17 +87,15 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def configuration() -> Iterator[str]:
-    yield "A setting is taken from the first of these that has it: an argument in code (`Settings(…)`), the environment"
-    yield "(`LAKEWARDEN_SECTION__KEY`), `lakewarden.toml` in the working directory, the default. Sizes are bytes."
+    yield "A setting is taken from the first of these that has it: the environment (`LAKEWARDEN_SECTION__KEY`; lists and"
+    yield "dictionaries as JSON), `lakewarden.toml` in the working directory, the default. Code that gives its own"
+    yield "`Settings(…)` is asked for nothing else. Sizes are bytes."
     yield "An unknown key in a section is an error, so that a misspelt one does not pass for the default."
-    for name, field in Settings.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type)
-        assert issubclass(section, BaseModel)
+    for name, settings in groupby(described_settings(), key=lambda one: one.section):
         yield from ("", f"## `[{name}]`", "")
         yield from _table("key", "default", "bounds", "what it is")
-        for key, setting in section.model_fields.items():
-            yield _row(f"`{key}`", _default(setting), _bounds(setting) or "-", setting.description or "")
+        for one in settings:
+            yield _row(f"`{one.key}`", _default(one.default), one.bounds or "-", one.description)
     yield from ("", "For example, both of these turn off the flush in the calling process:", "")
     yield from ("```toml", "[flush]", "in_process_below = 0", "```", "")
     yield from ("```sh", "export LAKEWARDEN_FLUSH__IN_PROCESS_BELOW=0", "```")
@@ -143,8 +137,7 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _default(setting: FieldInfo) -> str:
-    value = setting.get_default(call_default_factory=True, validated_data={})
+def _default(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -152,17 +145,6 @@ def _default(setting: FieldInfo) -> str:
     if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
         return f"`{value}` ({value >> 20} MiB)"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
-
-
-def _bounds(setting: FieldInfo) -> str:
-    found = [
-        f"{sign} {getattr(bound, attribute)}"
-        for bound in setting.metadata
-        for kind, attribute, sign in _BOUNDS
-        if isinstance(bound, kind)
-    ]
-    choices = [str(choice) for choice in get_args(setting.annotation) if isinstance(choice, str)]
-    return ", ".join(found + choices)
 
 
 def _raised() -> list[type[LakewardenError]]:

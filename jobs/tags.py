@@ -12,7 +12,9 @@ SCOPE = "lakewarden/scope"
 SEEN_UNTIL = "lakewarden/seen_until"
 """Of a run that the flush sensor asked for: the log's time up to which it had seen the rows of its scopes."""
 
-Importance = Literal["restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check"]
+Importance = Literal[
+    "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move"
+]
 
 _PRIORITY: dict[Importance, int] = {
     "restore": 20,  # somebody waits for it
@@ -22,6 +24,7 @@ _PRIORITY: dict[Importance, int] = {
     "evict": 10,  # soon done, and every minute again
     "queued": 5,
     "record": 5,
+    "move": 5,
     "compact": 0,
     "optimize": -5,
     "vacuum": -10,

@@ -1,8 +1,29 @@
 """Lakewarden keeps many small Delta Lake tables healthy: one per tenant and table."""
 
-from lakewarden.catalog.model import Column
-from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import Settings
+from __future__ import annotations
 
-__all__ = ["Column", "Lakehouse", "Settings"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.model import Column
+    from lakewarden.lakehouse import Lakehouse
+    from lakewarden.rows.files import Upload
+    from lakewarden.settings import Settings
+
+__all__ = ["Column", "Lakehouse", "Settings", "Upload"]
 __version__ = "0.1.0"
+
+_PLACES = {
+    "Column": "lakewarden.catalog.model",
+    "Lakehouse": "lakewarden.lakehouse",
+    "Settings": "lakewarden.settings",
+    "Upload": "lakewarden.rows.files",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Names of `__all__` when they are first asked for: Spark's tasks and the command line need few of them."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

@@ -15,6 +15,11 @@ NewId = Callable[[], str]
 """Returns a new unique id: 32 hexadecimal digits."""
 
 
+HELD_AT_MOST = timedelta(hours=24)
+"""Between a look at the store and what is committed because of it. Who slept for longer looks again: fences and seals, which
+tell that a place was given up, stay for twice that at least."""
+
+
 def system_clock() -> datetime:
     return datetime.now(UTC)
 

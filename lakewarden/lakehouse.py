@@ -1,57 +1,53 @@
-"""The Python client: one warehouse, its tables, and the operations over them."""
+"""The Python client: one warehouse, its tables, and the operations over them.
+
+An operation is imported where it is called: all of them together take as long as a whole query from the command line.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
-from lakewarden.catalog.certificate import Certificate, certificates
-from lakewarden.catalog.evolution import Alteration
-from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
-from lakewarden.live.feed import Feeds
-from lakewarden.live.subscription import Pause, Subscription, wait
 from lakewarden.log.view import read_views
-from lakewarden.operations.alter import alter
 from lakewarden.operations.asked import EraseAsked, find_asked
-from lakewarden.operations.check import Finding, check, storages_named
-from lakewarden.operations.compact import CompactOptions
-from lakewarden.operations.declare import make_table
-from lakewarden.operations.erase import ask_erasure, verify_erased
-from lakewarden.operations.export import Export, chosen, exported_rows, read_manifest
-from lakewarden.operations.health import StorageHealth, health
-from lakewarden.operations.jobs import Job, JobLog, Queueable
-from lakewarden.operations.optimize import OptimizeOptions
-from lakewarden.operations.read import Freshness
-from lakewarden.operations.restore import RestoreOptions
-from lakewarden.operations.scopes import named_tables, targets_of
-from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage
-from lakewarden.operations.tags import Tag, add_tag
-from lakewarden.operations.vacuum import VacuumOptions
-from lakewarden.operator import Asked, Operator
+from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
-from lakewarden.planning.propose import planned_flush, vacuumable
-from lakewarden.planning.status import ScopeStatus, status
-from lakewarden.report import ScopeReport
-from lakewarden.runner import Runner
 from lakewarden.scope import Scope, TableName
-from lakewarden.settings import Settings
+from lakewarden.settings import Settings, check_settings, load_settings
 from lakewarden.storage.paths import check_user
-from lakewarden.table import TableClient
-from lakewarden.verify.search import Searched
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 if TYPE_CHECKING:
+    from lakewarden.catalog.certificate import Certificate
+    from lakewarden.catalog.evolution import Alteration
+    from lakewarden.catalog.live import LiveQuery
+    from lakewarden.live.feed import Feeds
+    from lakewarden.live.subscription import Subscription
+    from lakewarden.operations.check import Finding
+    from lakewarden.operations.export import Export
+    from lakewarden.operations.health import StorageHealth
+    from lakewarden.operations.jobs import Job, Queueable
+    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.tags import Tag
+    from lakewarden.operator import Operator
+    from lakewarden.planning.status import ScopeStatus
+    from lakewarden.report import ScopeReport
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
+    from lakewarden.sql.uploads import File
+    from lakewarden.table import TableClient
+    from lakewarden.verify.search import Searched
 
 
 class Lakehouse:
@@ -63,8 +59,23 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
-        self.feeds = Feeds(warehouse.state, warehouse.headers, LiveQueries(warehouse.state), time.monotonic)
-        self._operator = Operator(warehouse, engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """What subscriptions of this process read of the logs."""
+        from lakewarden.catalog.live import LiveQueries
+        from lakewarden.live.feed import Feeds
+
+        warehouse = self.warehouse
+        return Feeds(warehouse.state, warehouse.headers, LiveQueries(warehouse.state), time.monotonic)
+
+    @cached_property
+    def _operator(self) -> Operator:
+        from lakewarden.operations.jobs import JobLog
+        from lakewarden.operator import Operator
+
+        warehouse = self.warehouse
+        return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
     @classmethod
     def open(
@@ -88,7 +99,7 @@ class Lakehouse:
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        chosen = settings or Settings()
+        chosen = check_settings(settings) if settings else load_settings(os.environ)
         return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
 
     def close(self) -> None:
@@ -154,6 +165,8 @@ class Lakehouse:
                 another warehouse's.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
+        from lakewarden.operations.storages import make_storage, new_storage
+
         wanted = new_storage(
             storage_id,
             type,
@@ -185,6 +198,8 @@ class Lakehouse:
 
         A template changes only while no table of its type lies on the storage.
         """
+        from lakewarden.operations.storages import StorageChange, change_storage
+
         change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
         return change_storage(self.warehouse, storage_id, change)
 
@@ -227,6 +242,8 @@ class Lakehouse:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
         """
+        from lakewarden.operations.declare import make_table
+
         full = TableName.parse(name)
         if not (if_not_exists and full in self.warehouse.catalog.read().tables):
             make_table(self.warehouse, full, type, columns, primary_key, options or {})
@@ -241,6 +258,8 @@ class Lakehouse:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
         """
+        from lakewarden.operations.alter import alter
+
         return alter(self.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
@@ -277,6 +296,8 @@ class Lakehouse:
         """Raises:
         NotFound: no such table.
         """
+        from lakewarden.table import TableClient
+
         table = find_table(self.warehouse.catalog.read(), TableName.parse(name))
         return TableClient(self.warehouse, table, self.warehouse.writer(table))
 
@@ -293,10 +314,14 @@ class Lakehouse:
 
     def status(self) -> list[ScopeStatus]:
         """The scopes with pending rows and how their tables stand, the one that waits longest first."""
+        from lakewarden.planning.status import status
+
         return status(self.warehouse, self.pending())
 
     def check(self, storage: str | None = None) -> list[Finding]:
         """Is every storage reachable, every scope readable, log and table consistent?"""
+        from lakewarden.operations.check import check
+
         return check(self.warehouse, self._engine.run, storage)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
@@ -305,11 +330,18 @@ class Lakehouse:
         Raises:
             NotFound: no such storage.
         """
+        from lakewarden.operations.check import storages_named
+        from lakewarden.operations.health import health
+
         chosen = storages_named(self.warehouse.catalog.read(), storage).values()
         return [health(self.warehouse, one, extended=extended) for one in chosen]
 
     def plan(self, *tables: str) -> list[ScopeReport]:
         """What maintenance would do now, and why: a report for each operation on a scope that has something to do."""
+        from lakewarden.operations.scopes import named_tables
+        from lakewarden.operations.vacuum import VacuumOptions
+        from lakewarden.planning.propose import planned_flush, vacuumable
+
         names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
         flushes = [planned_flush(self.warehouse, due) for due in self.due() if due.pending.table in names]
         compact = self.compact(*tables, dry_run=True)
@@ -335,6 +367,8 @@ class Lakehouse:
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
+        from lakewarden.operations.compact import CompactOptions
+
         return self._operator.maintain(
             Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
         )
@@ -351,6 +385,8 @@ class Lakehouse:
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
+        from lakewarden.operations.optimize import OptimizeOptions
+
         options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
         return self._operator.maintain(Asked(tables, user), options, dry_run=dry_run)
 
@@ -367,6 +403,8 @@ class Lakehouse:
         Raises:
             InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
+        from lakewarden.operations.vacuum import VacuumOptions
+
         return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=dry_run)
 
     def restore(
@@ -386,6 +424,8 @@ class Lakehouse:
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
+        from lakewarden.operations.restore import RestoreOptions
+
         found = self.table(table).table
         if (version is None) == (timestamp is None):
             raise InvalidArgument(f"restore {table}: give either a version or a timestamp")
@@ -395,6 +435,34 @@ class Lakehouse:
             )
         options = RestoreOptions(version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
+
+    def move(self, table: str, to: str) -> list[ScopeReport]:
+        """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes go on;
+        flushes wait while the last of it is copied. One that was interrupted goes on when it is asked for again.
+
+        Scopes of users with a storage of their own stay there.
+
+        Args:
+            to: the storage's id.
+
+        Returns:
+            A report a scope; none where the table lies there already. Where a scope failed, the table stays where it is.
+
+        Raises:
+            NotFound, Unsupported: no such table or storage; a STREAM table.
+            InUse: it is being moved elsewhere, or something lies at its place there.
+            Conflict: a reader leases a version, or a user is being erased; try again later.
+        """
+        return self._operator.move(TableName.parse(table), to)
+
+    def cancel_move(self, table: str) -> list[ScopeReport]:
+        """Gives up a move before its switch; the table stays where it is, and what was copied goes.
+
+        Raises:
+            NotFound: no such table.
+            InUse: it lies at the new place already; the move can only be ended.
+        """
+        return self._operator.cancel_move(TableName.parse(table))
 
     def export(self, user: str, to: str) -> Export:
         """Copies all that a user has, flushed first, as Delta tables with their history; the manifest comes last.
@@ -419,6 +487,8 @@ class Lakehouse:
             NotFound: no finished export, or no such table in it or here; nothing was written.
             Corrupt: a file is not what the manifest says; nothing was written.
         """
+        from lakewarden.operations.export import chosen, exported_rows, read_manifest
+
         found = read_manifest(source)
         wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
         counts: dict[str, int] = {}
@@ -453,6 +523,8 @@ class Lakehouse:
         Raises:
             NotFound, InvalidArgument: as `erase`.
         """
+        from lakewarden.operations.erase import ask_erasure
+
         return ask_erasure(self.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
 
     def asked_erasure(self, request: str) -> EraseAsked:
@@ -472,14 +544,20 @@ class Lakehouse:
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
+        from lakewarden.operations.verification import verify_erased
+
         return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
 
     def erasures(self) -> list[Certificate]:
         """The certificates, oldest first."""
+        from lakewarden.catalog.certificate import certificates
+
         return certificates(self.warehouse.state)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
+        from lakewarden.operations.tags import add_tag
+
         catalog = self.warehouse.catalog.read()
         scope = Scope(TableName.parse(table), user)
         target = self.warehouse.target(catalog, scope)
@@ -495,6 +573,7 @@ class Lakehouse:
         role: str = "system",
         freshness: Freshness = "strong",
         wait: bool = True,
+        files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """Runs the statements of a text, one after the other. Syntax and rights of all of it are checked before any runs.
@@ -503,13 +582,14 @@ class Lakehouse:
             user: whose rows it sees and writes in USER tables.
             role: what it may do: anonymous, user, service, dba or system.
             wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
+            files: what comes along, by the name that `FILE('name')` in VALUES calls it: bytes, a `Path`, or an `Upload`.
             each: is given every result as soon as it is there.
 
         Raises:
             BadSyntax, PermissionDenied, Unsupported: nothing was done, if it can be told from the text.
             LakewardenError: a statement failed; those before it are done.
         """
-        return self.session(user=user, role=role).sql(text, freshness=freshness, wait=wait, each=each)
+        return self.session(user=user, role=role).sql(text, freshness=freshness, wait=wait, files=files, each=each)
 
     def session(self, *, user: str, role: str = "user") -> SqlSession:
         """The same doors for one user in one role, through the gate.
@@ -532,7 +612,7 @@ class Lakehouse:
         batch_size: int = 10_000,
         interval: float = 0.5,
         timeout: float | None = None,
-        pause: Pause = wait,
+        pause: Callable[[float], None] = time.sleep,
     ) -> Subscription:
         """The rows that a query shows, then each change to them: docs/subscriptions.md.
 
@@ -564,6 +644,8 @@ class Lakehouse:
 
     def live_queries(self) -> list[LiveQuery]:
         """The subscriptions of every process, oldest first."""
+        from lakewarden.catalog.live import LiveQueries
+
         return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
 
     def kill_live_query(self, live_id: str) -> LiveQuery:
@@ -572,17 +654,28 @@ class Lakehouse:
         Raises:
             NotFound: there is none.
         """
+        from lakewarden.catalog.live import LiveQueries
+
         return LiveQueries(self.warehouse.state).kill(live_id)
 
     # Jobs
 
-    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None) -> Job:
+    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
         """Asks for an operation that `run_jobs`, here or elsewhere, will do.
 
+        Args:
+            to: the storage to move to; for a move alone.
+
         Raises:
-            NotFound, InvalidArgument: a table or a user is none.
+            NotFound, InvalidArgument: a table, a user or a storage is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
+        from lakewarden.operations.scopes import targets_of
+
+        if operation == "move":
+            return self._operator.enqueue_move(tables, user, to)
+        if to is not None:
+            raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
         if operation == "evict":
             self._operator.evict(Asked(tables, user), dry_run=True)
         elif operation == "export":
@@ -599,6 +692,8 @@ class Lakehouse:
 
     def waiting_jobs(self) -> list[Job]:
         """What `run_jobs` would run now, oldest first."""
+        from lakewarden.runner import Runner
+
         return Runner(self._operator).waiting()
 
     def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
@@ -606,6 +701,8 @@ class Lakehouse:
 
         What a runner left that shows no life any more is taken over.
         """
+        from lakewarden.runner import Runner
+
         return Runner(self._operator).run_waiting(only)
 
     def kill_job(self, job_id: str) -> Job:

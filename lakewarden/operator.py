@@ -7,46 +7,32 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
+from lakewarden.catalog.moving import begin_move
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
-from lakewarden.errors import Conflict, LakewardenError, NotFound
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.log.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
-from lakewarden.operations.erase import erase, without_id
+from lakewarden.operations.erase import erase
 from lakewarden.operations.evict import evict
 from lakewarden.operations.export import Export, check_target, export, own_place
 from lakewarden.operations.flush import FlushTask, flush_scopes, forget_expired
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
+from lakewarden.operations.move import Mover
 from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.request import Asked
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
-from lakewarden.operations.vacuum import VacuumOptions
+from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What an operation was asked to work on: tables by name (all where none is named), for every user or for one."""
-
-    tables: tuple[str, ...] = ()
-    user: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """As a job keeps it."""
-        return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
-
-    @classmethod
-    def of(cls, job: Job) -> Asked:
-        return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
+from lakewarden.storage.paths import check_user, without_id
+from lakewarden.warehouse import Warehouse, find_table
 
 
 @dataclass(frozen=True)
@@ -77,12 +63,23 @@ class Operator:
 
     def maintain(self, asked: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            reports = maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
-            if isinstance(options, VacuumOptions) and not dry_run:
-                forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
-            return reports
+            return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
 
-        return self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        if operation_of(options) == "vacuum" and not dry_run:
+            forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
+            self._sweep()
+        return reports
+
+    def _sweep(self) -> None:
+        """Fences belong to no scope that a report could name: the job log tells what went."""
+        started = self.warehouse.clock()
+        own = new_job_id("vacuum", self.warehouse.clock, self.warehouse.new_id)
+        swept = sweep(self.warehouse, own)
+        if swept != Swept():
+            said = f"removed {swept.fences} fences and {swept.seals} seals of erased users and dropped tables"
+            why = f"; {len(swept.failed)} failed: {swept.failed[0]}" if swept.failed else ""
+            self.jobs.keep("vacuum", own, started, {"of": "fences"}, "failed" if why else "completed", said + why)
 
     def restore(
         self, table: TableName, user: str | None, options: RestoreOptions, *, discard: bool, dry_run: bool
@@ -114,6 +111,34 @@ class Operator:
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
         return self._run("drop", Asked((str(table),)).parameters, work, None)
+
+    def move(self, table: TableName, storage_id: str, job_id: str | None = None) -> list[ScopeReport]:
+        """Raises as `operations.move.Mover.move`."""
+        parameters = Asked((str(table),)).parameters | {"to": storage_id}
+        return self._run("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
+
+    def enqueue_move(self, tables: Sequence[str], user: str | None, storage_id: str | None) -> Job:
+        """Raises:
+        NotFound, Unsupported: no such table or storage; a STREAM table.
+        InvalidArgument: not one whole table and one storage.
+        AlreadyActive: the same was asked for already, and is not over.
+        """
+        if len(tables) != 1 or user is not None or storage_id is None:
+            raise InvalidArgument("a move takes one table, with all its users, and the storage that it goes to")
+        catalog = self.warehouse.catalog.read()
+        name = named_tables(catalog, tables)[0].name
+        begin_move(catalog, name, storage_id, self.warehouse.base)
+        return self.jobs.enqueue("move", Asked((str(name),)).parameters | {"to": storage_id})
+
+    def cancel_move(self, table: TableName) -> list[ScopeReport]:
+        """Raises as `operations.move.Mover.cancel`."""
+        parameters = Asked((str(table),)).parameters | {"cancel": "true"}
+        return self._run("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
+
+    def _moving(self, table: TableName, job_id: str, work: Callable[[Mover], list[ScopeReport]]) -> list[ScopeReport]:
+        find_table(self.warehouse.catalog.read(), table)  # no lock for what is not there
+        with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
+            return work(Mover(self.warehouse, self.engine.run, lease, table, job_id))
 
     def export(self, user: str, to: str) -> Export:
         """Flushes what the user has pending, then copies; raises as `operations.export` does."""
@@ -182,6 +207,8 @@ class Operator:
             return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
         if job.job_type == "export":
             return self._export_queued(asked.user or "", job.job_id)
+        if job.job_type == "move":
+            return self.move(TableName.parse(asked.tables[0]), job.parameters["to"], job.job_id)
         if job.job_type == "evict":
             return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)

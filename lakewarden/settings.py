@@ -1,128 +1,163 @@
 """Every setting, with its unit, default and reason. docs/reference/configuration.md is generated from here.
 
-Order of precedence: `lakewarden.toml` in the working directory, then `LAKEWARDEN_SECTION__KEY`, then arguments.
+`load_settings` reads them: `lakewarden.toml` in the working directory, and over it `LAKEWARDEN_SECTION__KEY`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+import msgspec
+from msgspec import Meta
+
+from lakewarden.errors import InvalidArgument
+
+FILE = Path("lakewarden.toml")
+_VARIABLE = "LAKEWARDEN_"
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    segment_max_rows: Annotated[
+        int, Meta(ge=1, le=1_048_576, description="Rows of one log segment at most; a larger write becomes several.")
+    ] = 262_144
+    segment_max_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes of one log segment, about.")] = 64 << 20
+    carry_below: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
+        ),
+    ] = 0.5
+    retention_seconds: Annotated[
+        float,
+        Meta(ge=0, description="Seconds that flushed rows stay readable for subscribers that come back (log_retention)."),
+    ] = 3600.0
 
 
-class LogSettings(Section):
-    segment_max_rows: int = Field(
-        262_144, ge=1, le=1_048_576, description="Rows of one log segment at most; a larger write becomes several."
+class FlushSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    in_process_below: Annotated[
+        int, Meta(ge=0, description="Flush fewer scopes than this in the calling process, without Spark.")
+    ] = 64
+    large_scope_bytes: Annotated[
+        int, Meta(ge=1, description="A scope with more bytes than this to rewrite goes through Spark DataFrames.")
+    ] = 256 << 20
+    compact_after: Annotated[
+        bool, Meta(description="Compact the scopes that a flush wrote, right after it (Storage Tiers, flush.compaction.enabled).")
+    ] = False
+    attempts: Annotated[int, Meta(ge=1, description="Times a scope's flush is tried when another commit comes between.")] = 5
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    min_eligible_segments: Annotated[
+        int, Meta(ge=2, description="Small trailing files that a scope needs before it is compacted.")
+    ] = 5
+    max_segments_per_run: Annotated[int, Meta(ge=2, description="Files that one compaction of a scope takes at most.")] = 8
+    user_max_segment_rows: Annotated[
+        int, Meta(ge=1, description="Rows a compacted file of a USER scope may have; fewer make a file small.")
+    ] = 10_000
+    shared_max_segment_rows: Annotated[int, Meta(ge=1, description="The same for SHARED tables.")] = 25_000
+
+
+class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    target_file_size: Annotated[
+        int, Meta(ge=1 << 10, description="Bytes that optimize packs files to, where a table has no TARGET_FILE_SIZE.")
+    ] = 128 << 20
+    retention_hours: Annotated[
+        int, Meta(ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS.")
+    ] = 168
+    fence_retention_hours: Annotated[
+        int,
+        Meta(
+            ge=48,
+            description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
+            " removes it. No flush, rewrite or restore of one scope may take longer.",
+        ),
+    ] = 168
+    min_gain: Annotated[
+        float,
+        Meta(
+            ge=0, le=1, description="Share of its files that an optimize must save, else its rewrite is skipped as not worth it."
+        ),
+    ] = 0.25
+
+
+class LockSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Annotated[
+        Literal["objects", "process", "postgres"],
+        Meta(
+            description="What excludes two drops or schema changes of one table: leases in the warehouse alone, this process, or "
+            "advisory locks of the Postgres server that PGHOST and libpq's other variables name."
+        ),
+    ] = "objects"
+    lease_seconds: Annotated[
+        float,
+        Meta(
+            gt=0, description="Seconds without renewal after which a lock is taken over; it is renewed three times within them."
+        ),
+    ] = 20.0
+    acquire_seconds: Annotated[float, Meta(ge=0, description="Seconds that are waited for a lock before it is a CONFLICT.")] = (
+        480.0
     )
-    segment_max_bytes: int = Field(64 << 20, ge=1 << 10, description="Bytes of one log segment, about.")
-    carry_below: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="Move unsettled rows out of settled segments once they are below this share of the segments' bytes.",
+
+
+class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    timeout_seconds: Annotated[float, Meta(gt=0, description="Seconds that one query may take.")] = 300.0
+    memory_bytes: Annotated[int, Meta(ge=1 << 26, description="Bytes that DuckDB may use for all queries of a process.")] = (
+        1 << 30
     )
-    retention_seconds: float = Field(
-        3600.0,
-        ge=0,
-        description="How long a row that a flush has taken stays readable for subscribers that come back (log_retention).",
-    )
+    threads: Annotated[int, Meta(ge=1, description="Threads that DuckDB uses for all queries of a process.")] = 2
+    cache_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes of data files' columns that a process keeps for the next query; 0 keeps none.")
+    ] = 256 << 20
+    result_bytes: Annotated[int, Meta(ge=1 << 10, description="Bytes that the rows of one result may have.")] = 1 << 30
 
 
-class FlushSettings(Section):
-    in_process_below: int = Field(64, ge=0, description="Flush fewer scopes than this in the calling process, without Spark.")
-    large_scope_bytes: int = Field(
-        256 << 20, ge=1, description="A scope with more bytes than this to rewrite goes through Spark DataFrames."
-    )
-    compact_after: bool = Field(
-        False, description="Compact the scopes that a flush wrote, right after it (Storage Tiers, flush.compaction.enabled)."
-    )
-    attempts: int = Field(5, ge=1, description="Times a scope's flush is tried when another commit comes between.")
+class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    max_bytes: Annotated[int, Meta(ge=1, description="Bytes of one file of a FILE column.")] = 25 << 20
+    max_per_folder: Annotated[
+        int, Meta(ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
+    ] = 5000
+    max_per_request: Annotated[int, Meta(ge=1, description="Files that one write, or one SQL text, may bring along.")] = 20
+    allowed_mime: Annotated[
+        tuple[str, ...], Meta(description="MIME types that are taken; `image/*` stands for all of a kind.")
+    ] = ("*/*",)
 
 
-class CompactionSettings(Section):
-    min_eligible_segments: int = Field(5, ge=2, description="Small trailing files that a scope needs before it is compacted.")
-    max_segments_per_run: int = Field(8, ge=2, description="Files that one compaction of a scope takes at most.")
-    user_max_segment_rows: int = Field(
-        10_000, ge=1, description="Rows a compacted file of a USER scope may have; fewer make a file small."
-    )
-    shared_max_segment_rows: int = Field(25_000, ge=1, description="The same for SHARED tables.")
+class JobsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    max_retries: Annotated[
+        int, Meta(ge=0, description="Times a queued job is tried again after a fault that may go away by itself.")
+    ] = 3
+    retry_backoff_ms: Annotated[
+        int, Meta(ge=0, description="Milliseconds before the first further try; doubled for each one after.")
+    ] = 100
+    heartbeat_seconds: Annotated[
+        float, Meta(gt=0, description="How often a running job shows its progress and learns that it was killed.")
+    ] = 2.0
+    lease_seconds: Annotated[
+        float, Meta(gt=0, description="A running job that has not shown itself for so long is taken over by the next `jobs run`.")
+    ] = 60.0
 
 
-class MaintenanceSettings(Section):
-    target_file_size: int = Field(
-        128 << 20, ge=1 << 10, description="Bytes that optimize packs files to, where a table has no TARGET_FILE_SIZE."
-    )
-    retention_hours: int = Field(
-        168, ge=0, description="Hours that vacuum keeps removed files, where a table has no DELETED_RETENTION_HOURS."
-    )
-    min_gain: float = Field(
-        0.25,
-        ge=0,
-        le=1,
-        description="Share of its files that an optimize must save, else its rewrite is skipped as not worth it.",
-    )
+class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    master: Annotated[
+        str, Meta(description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing.")
+    ] = "local[2,4]"
+    driver_memory: Annotated[str, Meta(description="Heap of the driver; in local mode of everything.")] = "2g"
+    task_bytes: Annotated[int, Meta(ge=1, description="Estimated bytes of scopes that are packed into one task.")] = 16 << 20
+    task_scopes: Annotated[int, Meta(ge=1, description="Scopes that are packed into one task at most.")] = 250
+    executor_archive: Annotated[
+        str | None, Meta(description="URI of a packed environment for executors that lack the lakewarden wheel.")
+    ] = None
+    conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by their own names.")] = {}
 
 
-class LockSettings(Section):
-    kind: Literal["objects", "process", "postgres"] = Field(
-        "objects",
-        description="What excludes two drops or schema changes of one table: leases in the warehouse alone, this process, or "
-        "advisory locks of the Postgres server that PGHOST and libpq's other variables name.",
-    )
-    lease_seconds: float = Field(
-        20.0, gt=0, description="Seconds without renewal after which a lock is taken over; it is renewed three times within them."
-    )
-    acquire_seconds: float = Field(480.0, ge=0, description="Seconds that are waited for a lock before it is a CONFLICT.")
-
-
-class SqlSettings(Section):
-    timeout_seconds: float = Field(300, gt=0, description="Seconds that one query may take.")
-    memory_bytes: int = Field(1 << 30, ge=1 << 26, description="Bytes that DuckDB may use for all queries of a process.")
-    threads: int = Field(2, ge=1, description="Threads that DuckDB uses for all queries of a process.")
-    result_bytes: int = Field(1 << 30, ge=1 << 10, description="Bytes that the rows of one result may have.")
-
-
-class FilesSettings(Section):
-    max_bytes: int = Field(25 << 20, ge=1, description="Bytes of one file of a FILE column.")
-    max_per_folder: int = Field(5000, ge=1, description="Files of a scope in one subfolder of `_files/`; then the next is begun.")
-    allowed_mime: tuple[str, ...] = Field(("*/*",), description="MIME types that are taken; `image/*` stands for all of a kind.")
-
-
-class JobsSettings(Section):
-    max_retries: int = Field(3, ge=0, description="Times a queued job is tried again after a fault that may go away by itself.")
-    retry_backoff_ms: int = Field(100, ge=0, description="Milliseconds before the first further try; doubled for each one after.")
-    heartbeat_seconds: float = Field(
-        2.0, gt=0, description="How often a running job shows its progress and learns that it was killed."
-    )
-    lease_seconds: float = Field(
-        60.0, gt=0, description="A running job that has not shown itself for so long is taken over by the next `jobs run`."
-    )
-
-
-class SparkSettings(Section):
-    master: str = Field(
-        "local[2,4]", description="Spark master: local[cores,tries], spark://, k8s:// or yarn. local[N] alone retries nothing."
-    )
-    driver_memory: str = Field("2g", description="Heap of the driver; in local mode of everything.")
-    task_bytes: int = Field(16 << 20, ge=1, description="Estimated bytes of scopes that are packed into one task.")
-    task_scopes: int = Field(250, ge=1, description="Scopes that are packed into one task at most.")
-    executor_archive: str | None = Field(
-        None, description="URI of a packed environment for executors that lack the lakewarden wheel."
-    )
-    conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings, by their own names.")
-
-
-class Settings(BaseSettings):
-    """All settings, frozen; pass it, never read it from a global."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="LAKEWARDEN_", env_nested_delimiter="__", toml_file="lakewarden.toml", frozen=True, extra="ignore"
-    )
+class Settings(msgspec.Struct, frozen=True):
+    """All settings; pass it, never read it from a global."""
 
     log: LogSettings = LogSettings()
     flush: FlushSettings = FlushSettings()
@@ -134,13 +169,73 @@ class Settings(BaseSettings):
     jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+@dataclass(frozen=True)
+class Described:
+    """One setting as pages and `system.settings` tell it. `bounds` as in `≥ 1, ≤ 10`, or the values it may have."""
+
+    section: str
+    key: str
+    default: object
+    bounds: str
+    description: str
+
+
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+def described_settings() -> Iterator[Described]:
+    for section in msgspec.structs.fields(Settings):
+        for field in msgspec.structs.fields(section.type):
+            kind, meta = get_args(field.type)
+            bounds = [f"{sign} {bound}" for name, sign in _SIGNS.items() if (bound := getattr(meta, name)) is not None]
+            choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
+            default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+            yield Described(section.name, field.name, default, ", ".join(bounds + choices), meta.description)
+
+
+def load_settings(environ: Mapping[str, str], file: Path = FILE) -> Settings:
+    """Raises:
+    InvalidArgument: the file is no TOML, a section has no such key, or a value is not of its type or outside its bounds.
+    """
+    found = _of_file(file)
+    for variable, text in environ.items():
+        section, _, key = variable.upper().removeprefix(_VARIABLE).lower().partition("__")
+        if key and variable.upper().startswith(_VARIABLE):
+            found[section] = {**found.get(section, {}), key: _value(variable, text)}
+    return _checked(found)
+
+
+def check_settings(settings: Settings) -> Settings:
+    """The same settings: constructors of msgspec take any value.
+
+    Raises:
+        InvalidArgument: a value is not of its type or outside its bounds.
+    """
+    return _checked(msgspec.to_builtins(settings))
+
+
+def _checked(found: object) -> Settings:
+    try:
+        return msgspec.convert(found, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"settings: {error}") from error
+
+
+def _of_file(file: Path) -> dict[str, dict[str, object]]:
+    try:
+        return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), dict[str, dict[str, object]])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"settings: {file} cannot be read as sections of TOML: {error}") from error
+
+
+def _value(variable: str, text: str) -> object:
+    """Lists and dictionaries are written as JSON."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidArgument(f"settings: {variable} begins like JSON and is none: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lakewarden.access.gate import require
@@ -13,19 +13,22 @@ from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.catalog.exports import Exports
 from lakewarden.catalog.model import Catalog, Storage, Table
-from lakewarden.catalog.places import ScopePlaces
+from lakewarden.catalog.places import THE_TABLES, ScopePlaces
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
-from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.delta.cached import ColdCache, ColumnCache
+from lakewarden.delta.reopening import TableCache
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
+from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -50,9 +53,11 @@ class Warehouse:
     exports: Exports
     places: ScopePlaces
     headers: HeaderCache
+    cold: ColdCache
     settings: Settings
     clock: Clock
     new_id: NewId
+    folders: Folders = field(default_factory=Folders)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
@@ -65,16 +70,18 @@ class Warehouse:
         uri = canonical(uri)
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
+        erasures = Erasures(state)
         return cls(
             uri=uri,
             id=_identity(uri, state, catalog, new_id),
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
-            erasures=Erasures(state),
+            erasures=erasures,
             exports=Exports(state),
-            places=ScopePlaces(state),
+            places=ScopePlaces(state, erasures.mark),
             headers=HeaderCache(),
+            cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,
             clock=clock,
             new_id=new_id,
@@ -85,7 +92,19 @@ class Warehouse:
         return LockFactory(self.state.uri, self.settings.locks)
 
     def writer(self, table: Table) -> LogWriter:
-        return LogWriter(self.state, table.log_id, self.settings.log, self.clock, self.new_id, self.erasures.mark)
+        def still_there() -> None:
+            if find_table(self.catalog.read(), table.name).id != table.id:
+                raise NotFound(f"{table.name} was dropped, and another table has its name by now: open it again")
+
+        return LogWriter(
+            self.state,
+            table.log_id,
+            self.settings.log,
+            self.clock,
+            self.new_id,
+            self.erasures.mark,
+            still_there=still_there,
+        )
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.
@@ -102,8 +121,12 @@ class Warehouse:
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
+        return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
+
+    def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
+        """The same as if the scope lay on that storage."""
         scope = Scope(table.name, user)
-        storage = catalog.storages[self._storage_id(catalog, table, user)]
+        storage = catalog.storages[storage_id]
         maintenance = self.settings.maintenance
         hours = table.options.retention_hours
         return ScopeTarget(
@@ -118,14 +141,36 @@ class Warehouse:
 
     def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
         """Where a scope lies: where its first flush put it, and before that where it would be put now."""
+        return self._apart(catalog, table, user) or table.options.storage_id
+
+    def _apart(self, catalog: Catalog, table: Table, user: str | None) -> str | None:
+        """The storage of a scope that lies on its user's own."""
         if user is None or not table.options.use_user_storage:
-            return table.options.storage_id
-        return self.places.of(table.id, user) or own_storage(catalog, user) or table.options.storage_id
+            return None
+        place = self.places.of(table.id, user) or own_storage(catalog, user)
+        return None if place == THE_TABLES else place
+
+    def goes_along(self, catalog: Catalog, table: Table, user: str | None) -> bool:
+        """Whether the scope lies where its table does, and so goes with it when that is moved."""
+        return self._apart(catalog, table, user) is None
 
     def settle_place(self, catalog: Catalog, table: Table, user: str) -> None:
         """Decides for good where a scope lies; to be called before anything is written there."""
         if table.options.use_user_storage:
-            self.places.decide(table.id, user, own_storage(catalog, user) or table.options.storage_id)
+            self.places.decide(table.id, user, own_storage(catalog, user) or THE_TABLES)
+
+    def check_open(self, catalog: Catalog, table: Table, user: str | None) -> None:
+        """To be asked of a catalog that was read after the scope had been registered: so a move that goes unseen here sees
+        the scope (docs/decisions/0014-moving-by-freezing.md).
+
+        Raises:
+            Conflict: the scope is frozen, or about to be, since its table is being moved.
+        """
+        if table.move is not None and table.move.phase == "closing" and self.goes_along(catalog, table, user):
+            raise Conflict(
+                f"{Scope(table.name, user)} is being moved to storage {table.move.target!r}: what is written stays in the log"
+                f" until that is over; try again then, or end it (lakewarden move {table.name} --to {table.move.target})"
+            )
 
     def base(self, storage: Storage) -> str:
         """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""

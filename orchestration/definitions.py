@@ -15,6 +15,7 @@ from jobs.erase import erase_job
 from jobs.evict import evict_job
 from jobs.export import export_job
 from jobs.flush import flush_job
+from jobs.move import move_job
 from jobs.optimize import optimize_job
 from jobs.queued import run_queued_job
 from jobs.record import record_job
@@ -46,6 +47,7 @@ def build_definitions() -> dg.Definitions:
             restore_job,
             record_job,
             export_job,
+            move_job,
             erase_job,
             run_queued_job,
             *([build_check_job()] if checks else []),

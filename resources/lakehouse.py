@@ -13,7 +13,7 @@ from pydantic import Field
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import Settings
+from lakewarden.settings import load_settings
 from lakewarden.storage.open import open_store
 from lakewarden.warehouse import STATE, Warehouse
 from resources.spark import SparkResource
@@ -50,4 +50,4 @@ def warehouse_at_load() -> Warehouse | None:
     uri = os.environ.get(VARIABLE, DEFAULT)
     if not open_store(Location(uri).below(STATE)).list(""):
         return None
-    return Warehouse.open(uri, Settings(), system_clock, random_id)
+    return Warehouse.open(uri, load_settings(os.environ), system_clock, random_id)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import dagster as dg
+import msgspec
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 from pyspark.sql import SparkSession
 
-from lakewarden.settings import Settings, SparkSettings
+from lakewarden.settings import SparkSettings, load_settings
 from lakewarden.spark.session import start_session
 
 
@@ -36,6 +38,6 @@ class SparkResource(LazyPySparkResource):
             self._spark_session.stop()
 
     def settings(self) -> SparkSettings:
-        spark = Settings().spark
+        spark = load_settings(os.environ).spark
         further = {key: str(value) for key, value in self.spark_config.items()}
-        return spark.model_copy(update={"conf": {**spark.conf, **further}})
+        return msgspec.structs.replace(spark, conf={**spark.conf, **further})

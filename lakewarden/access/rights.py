@@ -22,7 +22,7 @@ ADMINS: Roles = frozenset({"dba", "system"})
 RowAct = Literal["read", "write"]
 """What is done to rows; history and subscriptions are `read`, restoring or optimizing one's own scope is `write`."""
 DefineAct = Literal["create", "alter", "drop"]
-MaintainAct = Literal["flush", "compact", "evict", "maintain every scope of"]
+MaintainAct = Literal["flush", "compact", "evict", "move", "maintain every scope of"]
 TableAct = RowAct | DefineAct | MaintainAct
 
 OWN_ROWS: dict[RowAct, Roles] = {"read": SIGNED_IN, "write": SIGNED_IN}
@@ -40,7 +40,13 @@ SYSTEM_ROWS: dict[RowAct, Roles] = {"read": ADMINS, "write": NOBODY}
 DEFINE: dict[DefineAct, Roles] = {"create": STAFF, "alter": STAFF, "drop": ADMINS}
 """USER, SHARED and STREAM tables. Nobody defines SYSTEM ones."""
 
-MAINTAIN: dict[MaintainAct, Roles] = {"flush": STAFF, "compact": STAFF, "evict": STAFF, "maintain every scope of": STAFF}
+MAINTAIN: dict[MaintainAct, Roles] = {
+    "flush": STAFF,
+    "compact": STAFF,
+    "evict": STAFF,
+    "move": ADMINS,
+    "maintain every scope of": STAFF,
+}
 
 WarehouseAct = Literal[
     "create views",

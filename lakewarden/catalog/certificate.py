@@ -6,25 +6,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from lakewarden.catalog.erasures import ROOT
+from lakewarden.catalog.erasures import ROOT, ErasedTable
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True)
-class ErasedTable:
-    """What one table had of the user, as this attempt found it: an interrupted one before it may have removed more."""
-
-    table: str
-    hot_rows: int
-    files: int
-    bytes: int
-    tags: int
-
-
-@dataclass(frozen=True)
 class Certificate:
-    """One attempt's. `user` is the keyed hash; times are ISO 8601 in UTC."""
+    """One attempt's, with the counts of all attempts. `user` is the keyed hash; times are ISO 8601 in UTC."""
 
     id: str
     erasure: str
@@ -36,7 +25,9 @@ class Certificate:
     exports: int
     """Exports that were removed."""
     jobs: int
-    """Entries of the job log in which the id became the keyed hash."""
+    """States of jobs in which the id became the keyed hash."""
+    audit: int
+    """Entries of the audit log in which it did."""
     old_versions: int
     """Old versions of objects that were removed from a versioned bucket."""
     to_do: str

@@ -80,7 +80,7 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
         raise NotFound(f"there is no namespace {name.namespace!r}; create it first: CREATE NAMESPACE {name.namespace}")
     _check_storage(catalog, table)
     _check_relation_free(catalog, "table", name)
-    _check_place(catalog, table, base_of)
+    check_place(catalog, table, table.options.storage_id, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
 
 
@@ -119,7 +119,7 @@ def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     before = catalog.tables[table.name]
     if table.options.storage_id != before.options.storage_id:
         others = {name: other for name, other in catalog.tables.items() if name != table.name}
-        _check_place(replace(catalog, tables=others), table, base_of)
+        check_place(replace(catalog, tables=others), table, table.options.storage_id, base_of)
     return replace(catalog, tables={**catalog.tables, table.name: table})
 
 
@@ -128,9 +128,11 @@ def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
 
     Raises:
         NotFound: no such table.
+        InUse: it is being moved.
     """
     if name not in catalog.tables:
         raise NotFound(f"there is no table {name}")
+    check_still(catalog.tables[name])
     return replace(catalog, tables={**catalog.tables, name: replace(catalog.tables[name], dropping=True)})
 
 
@@ -193,7 +195,7 @@ def alter_storage(
     left = [
         table.name
         for table in catalog.tables.values()
-        if table.options.storage_id == storage_id and moved.get(table.type, False)  # a STREAM table lies nowhere
+        if storage_id in table.storage_ids and moved.get(table.type, False)  # a STREAM table lies nowhere
     ]
     if left:
         raise InUse(f"storage {storage_id!r} has tables that lie by its old template, as {left[0]}; make a new storage instead")
@@ -209,7 +211,7 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     _storage(catalog, storage_id)
     if storage_id == LOCAL:
         raise InvalidArgument("storage 'local' is part of every warehouse and cannot be dropped")
-    using = [table.name for table in catalog.tables.values() if table.options.storage_id == storage_id]
+    using = [table.name for table in catalog.tables.values() if storage_id in table.storage_ids]
     if using:
         raise InUse(f"cannot drop storage {storage_id!r}: {len(using)} table(s) still using it, as {using[0]}")
     owners = [user.user_id for user in catalog.users.values() if user.storage_id == storage_id]
@@ -226,9 +228,20 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
         InUse: tables lie there by other paths already.
     """
     storage = _storage(catalog, storage_id)
-    if any(table.options.storage_id == storage_id for table in catalog.tables.values()):
+    if any(storage_id in table.storage_ids for table in catalog.tables.values()):
         raise InUse(f"storage {storage_id!r} has tables whose paths would change")
     return replace(catalog, storages={**catalog.storages, storage_id: replace(storage, folds_case=True)})
+
+
+def check_still(table: Table) -> None:
+    """Raises:
+    InUse: the table is being moved to another storage.
+    """
+    if table.move is not None:
+        raise InUse(
+            f"{table.name} is being moved from storage {table.move.source!r} to {table.move.target!r}: end that first"
+            f" (lakewarden move {table.name} --to {table.move.target}), or cancel it (--cancel)"
+        )
 
 
 def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
@@ -237,18 +250,21 @@ def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
     return join(base_of(storage), table_prefix(template, table.name, storage.folds_case))
 
 
-def _check_place(catalog: Catalog, table: Table, base_of: BaseOf) -> None:
+def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf) -> None:
+    """Raises:
+    InUse: on that storage the table would lie where one of the catalog's lies, or one in the other.
+    """
     if not can(table.type, "cold tier"):
         return
-    storage = catalog.storages[table.options.storage_id]
+    storage = catalog.storages[storage_id]
     place = table_place(storage, table, base_of)
     for other in catalog.tables.values():
         if not can(other.type, "cold tier"):
             continue
-        beside = catalog.storages[other.options.storage_id]
-        taken = table_place(beside, other, base_of)
-        if overlaps(place, taken, storage.folds_case or beside.folds_case):
-            raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+        for beside in (catalog.storages[each] for each in other.storage_ids):
+            taken = table_place(beside, other, base_of)
+            if overlaps(place, taken, storage.folds_case or beside.folds_case):
+                raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
 
 
 def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:

@@ -24,6 +24,48 @@ _MARK_DIGITS = 32
 
 
 @dataclass(frozen=True)
+class ErasedTable:
+    """What one table had of the user."""
+
+    table: str
+    hot_rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    tags: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What an erasure found of the user, noted before it goes: so whoever goes on with it certifies the whole.
+
+    Nothing of a closed user is added, so a later attempt finds what an earlier one found, or less: the larger count holds.
+    """
+
+    tables: tuple[ErasedTable, ...] = ()
+    exports: int = 0
+    jobs: int = 0
+    """States of jobs that named the user."""
+    audit: int = 0
+    """Entries of the audit log that named the user."""
+    old_versions: int = 0
+    """Old versions of objects that were removed from a versioned bucket, by all attempts."""
+
+    def of(self, table: str) -> ErasedTable:
+        return next((found for found in self.tables if found.table == table), ErasedTable(table))
+
+    def with_table(self, table: str, *, hot_rows: int = 0, files: int = 0, bytes: int = 0, tags: int = 0) -> Counts:
+        before = self.of(table)
+        found = ErasedTable(
+            table,
+            max(before.hot_rows, hot_rows),
+            max(before.files, files),
+            max(before.bytes, bytes),
+            max(before.tags, tags),
+        )
+        return replace(self, tables=(*(other for other in self.tables if other.table != table), found))
+
+
+@dataclass(frozen=True)
 class Erasure:
     """One that is under way. `tables` are ids of tables, `job_id` that of its first attempt."""
 
@@ -32,6 +74,7 @@ class Erasure:
     tables: tuple[str, ...]
     asked_by: str
     started_at: datetime
+    counts: Counts = Counts()
 
 
 class Erasures:
@@ -68,6 +111,11 @@ class Erasures:
             self._store.put(key, _encoded(grown))
         return grown
 
+    def over(self, table_id: str) -> list[Erasure]:
+        """Those under way over one table."""
+        marks = [stored.key.rpartition("/")[2] for stored in self._store.list(_OPEN)]
+        return [found for mark in marks if (found := self.under_way(mark)) is not None and table_id in found.tables]
+
     def under_way(self, mark: str) -> Erasure | None:
         key = f"{_OPEN}/{mark}"
         try:
@@ -77,9 +125,18 @@ class Erasures:
         try:
             content = json.loads(data)
             moment = datetime.fromisoformat(content.pop("started_at"))
-            return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment)
+            counts = content.pop("counts")
+            tables = tuple(ErasedTable(**table) for table in counts.pop("tables"))
+            return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment, counts=Counts(tables, **counts))
         except (ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"{self._store.uri}/{key} is no erasure: {data[:80]!r}") from error
+
+    def note(self, erasure: Erasure, counts: Counts) -> Erasure:
+        """Keeps what was found, if it is news."""
+        noted = replace(erasure, counts=counts)
+        if noted != erasure:
+            self._store.put(f"{_OPEN}/{erasure.mark}", _encoded(noted))
+        return noted
 
     def end(self, erasure: Erasure) -> None:
         self._store.delete([f"{_OPEN}/{erasure.mark}"])

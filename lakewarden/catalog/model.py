@@ -18,6 +18,7 @@ EvictionStrategy = Literal["time_based", "size_based", "hybrid"]
 AuthType = Literal["password", "oauth", "internal"]
 StorageMode = Literal["table", "region"]
 StorageType = Literal["filesystem", "s3", "gcs", "azure"]
+MovePhase = Literal["copying", "closing", "leaving"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,19 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
+class Move:
+    """A table's way from one storage to another (operations/move.py).
+
+    `copying`: all goes on at the source, while files are copied. `closing`: scope after scope is frozen and the rest is
+    copied; no flush until that is done. `leaving`: the table lies at the target, and what is left at the source goes.
+    """
+
+    source: str
+    target: str
+    phase: MovePhase = "copying"
+
+
+@dataclass(frozen=True)
 class Table:
     """A table. `id` tells it from an earlier table of the same name; `log_id` is its log partition's uuid."""
 
@@ -111,6 +125,13 @@ class Table:
     created_at: datetime
     dropping: bool = False
     """Its drop has begun: nobody finds it any more, and its name and place are free once its data is gone."""
+    move: Move | None = None
+
+    @property
+    def storage_ids(self) -> frozenset[str]:
+        """The storages on which its place is taken: its own, and while it moves also the other one."""
+        moving = () if self.move is None else (self.move.source, self.move.target)
+        return frozenset((self.options.storage_id, *moving))
 
     @property
     def schema(self) -> TableSchema:

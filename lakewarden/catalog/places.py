@@ -1,28 +1,34 @@
 """Where the scopes of tables with USE_USER_STORAGE lie: decided once, at a scope's first flush, and never changed.
 
-So a user may be given another storage at any time: what lies somewhere stays there, and what comes first goes there.
+So a user may be given another storage at any time: what lies somewhere stays there, and what comes first goes there. A
+scope that lies where its table does goes with the table when that is moved. The user's keyed hash stands in the key, because
+the place outlives an erasure: a flush that has read it must not be the only one to go there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from lakewarden.storage.paths import encode
+
+THE_TABLES = "*"
+"""The place of a scope that lies on its table's storage, whichever that is; no storage has such a name."""
 
 _ROOT = "places"
 
 
 class ScopePlaces:
-    """The places of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+    """The places of one warehouse; `store` is rooted at its `_lakewarden/`, `mark` gives the keyed hash. Safe for threads."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, mark: Callable[[str], str]) -> None:
         self._store = store
+        self._mark = mark
         self._known: dict[str, str] = {}
 
     def of(self, table_id: str, user: str) -> str | None:
-        """The storage on which the scope lies; None where it has not been decided."""
-        key = _key(table_id, user)
+        """The storage on which the scope lies, or `THE_TABLES`; None where it has not been decided."""
+        key = self._key(table_id, user)
         if key not in self._known:
             try:
                 self._known[key] = self._store.get(key).decode()
@@ -31,19 +37,18 @@ class ScopePlaces:
         return self._known[key]
 
     def decide(self, table_id: str, user: str, storage_id: str) -> None:
-        """Puts the scope on a storage, unless somebody has put it on one already."""
+        """Puts the scope on a storage (or on `THE_TABLES`), unless somebody has put it on one already."""
         if self.of(table_id, user) is None:
             with suppress(AlreadyThere):
-                self._store.create(_key(table_id, user), storage_id.encode())
+                self._store.create(self._key(table_id, user), storage_id.encode())
 
     def used(self) -> set[str]:
-        """The storages on which scopes were put."""
-        return {self._store.get(stored.key).decode() for stored in self._store.list(_ROOT)}
+        """The storages on which scopes were put that lie apart from their tables."""
+        return {self._store.get(stored.key).decode() for stored in self._store.list(_ROOT)} - {THE_TABLES}
 
     def remove(self, table_id: str) -> None:
         """Forgets a table that was dropped."""
         self._store.delete([stored.key for stored in self._store.list(f"{_ROOT}/{table_id}")])
 
-
-def _key(table_id: str, user: str) -> str:
-    return f"{_ROOT}/{table_id}/{encode(user, folds_case=True)}"
+    def _key(self, table_id: str, user: str) -> str:
+        return f"{_ROOT}/{table_id}/{self._mark(user)}"

@@ -1,4 +1,8 @@
-"""The scope registry: which users of a table have a scope. Each object is a list of user ids; together they are all.
+"""The scope registry: which users of a table have a scope.
+
+Users are added by objects of their own, entries, which nobody waits for. Now and then a fold takes entries in: a numbered
+object, created conditionally, that has all users and says which entries are in it. The newest fold and the entries that it
+does not have are the registry. So two that fold or forget at once cannot bring back whom the other left out.
 
 A registry may lag behind: the scope's table is the truth, and listing the storage is the repair.
 """
@@ -6,14 +10,44 @@ A registry may lag behind: the scope's table is the truth, and listing the stora
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from lakewarden.clock import NewId
-from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64
-"""Objects of one table that are worth folding into one; a listing and as many reads are what a look costs."""
+"""Entries of one table that are worth folding; a listing and as many reads are what a look costs."""
+
+_FOLD = re.compile(r"/fold-(\d{12})$")
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An entry's users; or a fold's, and the keys of the entries that are in it."""
+
+    users: frozenset[str] = frozenset()
+    entries: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One table's registry as of one moment."""
+
+    fold: int
+    """Number of the newest fold; 0 where there is none."""
+    folded: frozenset[str]
+    entries: Mapping[str, frozenset[str]]
+    """Users by key, of entries that are not in the fold."""
+    stale: tuple[str, ...]
+    """Older folds, and entries that are in the newest: nobody needs them."""
+
+    @property
+    def users(self) -> frozenset[str]:
+        return self.folded.union(*self.entries.values())
 
 
 class ScopeRegistry:
@@ -22,7 +56,7 @@ class ScopeRegistry:
     def __init__(self, store: ObjectStore, new_id: NewId) -> None:
         self._store = store
         self._new_id = new_id
-        self._read: dict[str, frozenset[str]] = {}
+        self._read: dict[str, _Part] = {}
 
     def users(self, table_id: str) -> frozenset[str]:
         """Every user that was added.
@@ -30,66 +64,112 @@ class ScopeRegistry:
         Raises:
             Corrupt: an object cannot be read.
         """
-        return frozenset().union(*self._segments(table_id).values())
+        return self._look(table_id).users
 
-    def add(self, table_id: str, users: Iterable[str]) -> None:
-        """Adds users, in one object; those who are there already do no harm."""
-        added = frozenset(users)
-        if added:
-            self._write(table_id, added)
-            if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
-                self._fold(table_id)
+    def add(self, table_id: str, users: Iterable[str]) -> str:
+        """Adds users, in one entry, and returns its key; those who are there already do no harm."""
+        key = f"{_prefix(table_id)}/{self._new_id()}"
+        self._store.create(key, json.dumps(sorted(set(users)), ensure_ascii=False).encode())
+        if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
+            self._fold(table_id, frozenset())
+        return key
+
+    def withdraw(self, table_id: str, key: str, users: Iterable[str]) -> None:
+        """Takes back users that `add` noted under this key. Whom others added as well stays, unless a fold came between."""
+        gone, before = frozenset(users), self._look(table_id)
+        noted = before.entries.get(key)
+        if noted is not None:
+            if kept := noted - gone:
+                self.add(table_id, kept)
+            self._store.delete([key])
+        after = self._look(table_id)
+        folded = noted is None or after.fold != before.fold
+        if folded and gone & after.users:
+            self._fold(table_id, gone)
 
     def discard(self, table_id: str, user: str) -> bool:
-        """Forgets one user of a table, and what others fold meanwhile too; whether there was one."""
-        found = False
-        while named := {key: users for key, users in self._segments(table_id).items() if user in users}:
-            found = True
-            if kept := frozenset().union(*named.values()) - {user}:
-                self._write(table_id, kept)
-            self._store.delete(named)
-        return found
+        """Forgets one user of a table; whether there was one."""
+        look = self._look(table_id)
+        if user in look.users:
+            self._fold(table_id, frozenset({user}))
+        else:
+            self._store.delete(look.stale)
+        return user in look.users
 
     def remove(self, table_id: str) -> None:
         """Forgets a table that was dropped."""
         self._store.delete([stored.key for stored in self._store.list(_prefix(table_id))])
 
-    def _fold(self, table_id: str) -> None:
-        """One object instead of many. Those folded go only after it is there; two that fold at once leave two."""
-        folded = self._segments(table_id)
-        self._write(table_id, frozenset().union(*folded.values()))
-        self._store.delete(folded)
+    def _fold(self, table_id: str, without: frozenset[str]) -> None:
+        """Makes the next fold. A number that was pruned can be made again by who slept: it counts only if it is the newest.
 
-    def _write(self, table_id: str, users: frozenset[str]) -> None:
-        self._store.create(f"{_prefix(table_id)}/{self._new_id()}", json.dumps(sorted(users), ensure_ascii=False).encode())
+        Raises:
+            Conflict: others folded again and again meanwhile.
+        """
+        for _ in range(_ATTEMPTS):
+            look = self._look(table_id)
+            key = _fold_key(table_id, look.fold + 1)
+            left = [stale for stale in look.stale if not _is_fold(stale)]
+            content = {"users": sorted(look.users - without), "entries": sorted([*left, *look.entries])}
+            try:
+                self._store.create(key, json.dumps(content, ensure_ascii=False).encode())
+            except AlreadyThere:
+                continue
+            if _newest(self._keys(table_id)) != look.fold + 1:
+                self._store.delete([key])
+                continue
+            self._store.delete([*look.stale, *look.entries, _fold_key(table_id, look.fold)])
+            return
+        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
 
-    def _segments(self, table_id: str) -> dict[str, frozenset[str]]:
-        """All objects, read. Lists until nothing new shows: a folding may hide its objects from a listing under way."""
-        segments: dict[str, frozenset[str]] = {}
-        unread = self._keys(table_id)
-        while unread:
-            segments.update({key: users for key in unread if (users := self._users(key)) is not None})
-            unread = [key for key in self._keys(table_id) if key not in segments]
-        others = {key: users for key, users in self._read.items() if not key.startswith(f"{_prefix(table_id)}/")}
-        self._read = others | segments
-        return segments
+    def _look(self, table_id: str) -> _Look:
+        """A listing is no moment's picture: it holds if no newer fold is there when all of it has been read."""
+        for _ in range(_ATTEMPTS):
+            keys = self._keys(table_id)
+            try:
+                look = self._read_all(table_id, keys)
+            except Missing:
+                continue
+            if _newest(self._keys(table_id)) == look.fold:
+                return look
+        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
+
+    def _read_all(self, table_id: str, keys: list[str]) -> _Look:
+        """Raises `Missing`: something was folded since it was listed."""
+        number = _newest(keys)
+        newest = _fold_key(table_id, number)
+        fold = self._part(newest) if number else _Part()
+        entries = {key: self._part(key).users for key in keys if not _is_fold(key) and key not in fold.entries}
+        needed = {newest, *entries}
+        self._read = {k: part for k, part in self._read.items() if k in needed or not k.startswith(f"{_prefix(table_id)}/")}
+        return _Look(number, fold.users, entries, tuple(key for key in keys if key not in needed))
 
     def _keys(self, table_id: str) -> list[str]:
         return [stored.key for stored in self._store.list(_prefix(table_id))]
 
-    def _users(self, key: str) -> frozenset[str] | None:
-        """None if the object was folded since it was listed."""
-        if key in self._read:
-            return self._read[key]
-        try:
+    def _part(self, key: str) -> _Part:
+        if key not in self._read:
             data = self._store.get(key)
-        except Missing:
-            return None
-        try:
-            return frozenset(json.loads(data))
-        except (ValueError, TypeError) as error:
-            raise Corrupt(f"{self._store.uri}/{key} is no list of users: {data[:80]!r}") from error
+            try:
+                said = json.loads(data)
+                fold = isinstance(said, dict)
+                self._read[key] = _Part(frozenset(said["users"]), frozenset(said["entries"])) if fold else _Part(frozenset(said))
+            except (ValueError, KeyError, TypeError) as error:
+                raise Corrupt(f"{self._store.uri}/{key} is no list of users: {data[:80]!r}") from error
+        return self._read[key]
 
 
 def _prefix(table_id: str) -> str:
     return f"scopes/{table_id}"
+
+
+def _fold_key(table_id: str, number: int) -> str:
+    return f"{_prefix(table_id)}/fold-{number:012d}"
+
+
+def _is_fold(key: str) -> bool:
+    return _FOLD.search(key) is not None
+
+
+def _newest(keys: Iterable[str]) -> int:
+    return max((int(found[1]) for key in keys if (found := _FOLD.search(key))), default=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.access.roles import Role
-from lakewarden.catalog.model import AuthType, Catalog, StorageMode, User
+from lakewarden.catalog.model import Catalog, StorageMode, User
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
 from lakewarden.storage.paths import check_user
 
@@ -26,46 +26,14 @@ class UserChange:
     clear_storage: bool = False
 
 
-def new_user(
-    user_id: str,
-    role: Role,
-    now: datetime,
-    *,
-    password_hash: str | None = None,
-    auth_type: AuthType = "password",
-    auth_data: str | None = None,
-    email: str | None = None,
-    storage_mode: StorageMode = "table",
-    storage_id: str | None = None,
-) -> User:
-    """Raises:
-    InvalidArgument: an impossible name, the role `anonymous`, a password's user without one, or an email that is none.
-    """
-    check_user(user_id)
-    if role == "anonymous":
-        raise InvalidArgument("no user has the role 'anonymous': it is that of sessions without one")
-    if (auth_type == "password") != (password_hash is not None):
-        raise InvalidArgument(f"user {user_id!r}: a password goes with auth_type 'password', and with no other")
-    return User(
-        user_id,
-        role,
-        auth_type,
-        created_at=now,
-        updated_at=now,
-        password_hash=password_hash,
-        auth_data=auth_data,
-        email=None if email is None else _email(email),
-        storage_mode=storage_mode,
-        storage_id=storage_id,
-    )
-
-
 def add_user(catalog: Catalog, user: User, by: Role) -> Catalog:
     """Raises:
+    InvalidArgument: an impossible name, the role `anonymous`, a password's user without one, or an email that is none.
     AlreadyExists: there is one of that name, or there was: its rows are still there under it.
     NotFound: no such storage.
     PermissionDenied: only `system` makes users of the role `system`.
     """
+    _check_new(user)
     _check_reach(by, "create", user.user_id, user.role)
     there = catalog.users.get(user.user_id)
     if there is not None:
@@ -133,6 +101,16 @@ def role_of(catalog: Catalog, user_id: str) -> Role | None:
     """The role to reckon with when somebody takes this user's place: a dropped administrator still counts as one."""
     user = catalog.users.get(user_id)
     return None if user is None else user.role
+
+
+def _check_new(user: User) -> None:
+    check_user(user.user_id)
+    if user.role == "anonymous":
+        raise InvalidArgument("no user has the role 'anonymous': it is that of sessions without one")
+    if (user.auth_type == "password") != (user.password_hash is not None):
+        raise InvalidArgument(f"user {user.user_id!r}: a password goes with auth_type 'password', and with no other")
+    if user.email is not None:
+        _email(user.email)
 
 
 def _check_reach(by: Role, act: str, user_id: str, role: Role) -> None:

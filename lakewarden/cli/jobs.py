@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
-from lakewarden.operations.jobs import Job
+
+if TYPE_CHECKING:
+    from lakewarden.operations.jobs import Job
 
 
 def register(app: typer.Typer) -> None:

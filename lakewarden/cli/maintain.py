@@ -1,18 +1,17 @@
-"""The commands that change tables: flush, compact, optimize, vacuum, restore, tag."""
+"""The commands that change tables: flush, compact, optimize, vacuum, restore, move, tag."""
 
 from __future__ import annotations
 
 import typer
 
 from lakewarden.cli.context import emit_reports, invocation
-from lakewarden.operations.restore import parse_moment
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
 
 
 def register(app: typer.Typer) -> None:
-    for command in (flush, compact, evict, optimize, vacuum, restore, tag):
+    for command in (flush, compact, evict, optimize, vacuum, restore, move, tag):
         app.command()(command)
 
 
@@ -84,6 +83,8 @@ def restore(
     dry_run: bool = typer.Option(False, help="Say which rows and files would change, and change nothing."),
 ) -> None:
     """Bring scopes back to an earlier version; the rows come back, never an older schema."""
+    from lakewarden.operations.restore import parse_moment  # brings Delta: not for the start of other commands
+
     call = invocation(context)
     with call.lake("restore") as lake:
         reports = lake.restore(
@@ -95,6 +96,21 @@ def restore(
             dry_run=dry_run,
         )
     emit_reports(call, reports, empty="skipped: no scopes")
+
+
+def move(
+    context: typer.Context,
+    table: str = typer.Argument(help="The table, as namespace.table."),
+    to: str | None = typer.Option(None, help="The storage that it goes to."),
+    cancel: bool = typer.Option(False, "--cancel", help="Give up a move that has not switched yet."),
+) -> None:
+    """Move a table to another storage, while reads and writes go on; asked again, one that was interrupted goes on."""
+    call = invocation(context)
+    if cancel == (to is not None):
+        raise typer.BadParameter("give either --to STORAGE, or --cancel")
+    with call.lake("move") as lake:
+        reports = lake.cancel_move(table) if to is None else lake.move(table, to)
+    emit_reports(call, reports, empty="skipped: there is nothing to move")
 
 
 def tag(

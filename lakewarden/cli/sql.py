@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
 def sql(
     context: typer.Context,
     statements: str | None = typer.Argument(None, help="Statements, separated by semicolons; else a file or standard input."),
-    file: Path | None = typer.Option(None, "-f", "--file", help="Read the statements from this file."),
+    script: Path | None = typer.Option(None, "-f", "--script", help="Read the statements from this file."),
+    file: list[str] = typer.Option([], help="NAME=PATH: the file that FILE('NAME') in VALUES means; may be repeated."),
     user: str = typer.Option("root", help="Whose rows: the session sees this user's scope of every USER table."),
     role: str = typer.Option("system", help="What it may do: anonymous, user, service, dba or system."),
     follow: bool = typer.Option(False, "--follow", help="Stay, and print each event of a SUBSCRIBE as a line of JSON."),
@@ -36,28 +37,40 @@ def sql(
 ) -> None:
     """Run SQL. Syntax and rights of the whole text are checked before any of it runs."""
     call = invocation(context)
-    text = _text(statements, file)
+    text, files = _text(statements, script), _named(file)
     if follow:
         with Lakehouse.open(call.warehouse) as lake:
             follow_subscription(lake, text, user, role, interval)
         return
     with call.lake("sql") as lake:
-        lake.sql(text, user=user, role=role, wait=not no_wait, each=_json if call.as_json else _table)
+        lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=_json if call.as_json else _table)
 
 
-def _text(statements: str | None, file: Path | None) -> str:
-    if statements is not None and file is not None:
+def _text(statements: str | None, script: Path | None) -> str:
+    if statements is not None and script is not None:
         raise typer.BadParameter("give the statements or a file, not both")
     if statements is not None:
         return statements
-    if file is None:
+    if script is None:
         if sys.stdin.isatty():
             raise typer.BadParameter("give statements, a file by -f, or standard input")
         return _decoded(sys.stdin.buffer.read(), "standard input")
     try:
-        return _decoded(file.read_bytes(), str(file))
+        return _decoded(script.read_bytes(), str(script))
     except OSError as error:
-        raise typer.BadParameter(f"cannot read {file}: {error.strerror}") from error
+        raise typer.BadParameter(f"cannot read {script}: {error.strerror}") from error
+
+
+def _named(files: list[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for text in files:
+        name, separator, path = text.partition("=")
+        if not (name and separator and path):
+            raise typer.BadParameter(f"{text!r} is not NAME=PATH")
+        if name in found:
+            raise typer.BadParameter(f"two files are called {name!r}")
+        found[name] = Path(path)
+    return found
 
 
 def _decoded(data: bytes, where: str) -> str:

@@ -13,8 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -173,10 +171,12 @@ def _await(process: subprocess.Popen[bytes], place: _Place, log: Path) -> None:
 
 
 def _answers(place: _Place) -> bool:
+    import urllib.request  # HTTP and its certificates: not for the start of other commands
+
     try:
         with urllib.request.urlopen(f"{place.url}/server_info", timeout=2) as answer:
             return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
+    except OSError:  # URLError is one
         return False
 
 

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakewarden.clock import Clock, NewId
+from lakewarden.clock import HELD_AT_MOST, Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
@@ -73,7 +74,11 @@ class ColdApply:
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
+        self._opened_at = clock()
         self.table = ScopeTable.open(target.location)
+        check_not_frozen(self.table, target)
+        if self.table is not None and self.table.is_swept:
+            raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
@@ -129,6 +134,9 @@ class ColdApply:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
+        if now - self._opened_at > HELD_AT_MOST:
+            place_of(self._target.location).delete(file.path for file in written.files)
+            raise Conflict(f"{self._target.scope} was opened {now - self._opened_at} ago, too long to commit to; open it again")
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from urllib.parse import unquote
 
 from lakewarden.delta.place import Place
@@ -56,6 +57,17 @@ class CommitLog:
         if not text:  # emptied below the fence of a dropped table
             return None
         return _commit(version, text)
+
+    def digest(self, version: int) -> bytes | None:
+        """What tells a commit from any other; None when there is none, or it has left the log."""
+        try:
+            return sha256(self._place.read(_name(version))).digest()
+        except Missing:
+            return None
+
+    def ends_with(self, version: int, digest: bytes) -> bool:
+        """Whether that very commit is the newest: versions follow each other without a gap."""
+        return self.digest(version) == digest and not self._place.has(_name(version + 1))
 
     def added(self, version: int) -> frozenset[str]:
         """The paths of the files that this commit added. Raises `Missing`."""

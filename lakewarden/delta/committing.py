@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from deltalake import CommitProperties, PostCommitHookProperties, Transaction
@@ -21,10 +21,15 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 of 2.6 ms at 500 commits); vacuum does it instead."""
 
 
+def transactions_of(transaction: tuple[str, int] | None = None, batch: int | None = None) -> dict[str, int]:
+    """A commit's transaction identifiers: version by application id."""
+    given = dict([transaction]) if transaction else {}
+    return given if batch is None else given | {BATCH_APP: batch}
+
+
 def commit_properties(
     stamp: CommitStamp,
-    transaction: tuple[str, int] | None = None,
-    batch: int | None = None,
+    transactions: Mapping[str, int],
     *,
     strict: bool,
     read_version: int | None = None,
@@ -33,13 +38,10 @@ def commit_properties(
     metadata: dict[str, object] = {"userMetadata": stamp.text()}
     if read_version is not None:
         metadata["readVersion"] = read_version
-    transactions = [Transaction(*transaction)] if transaction else []
-    if batch is not None:
-        transactions.append(Transaction(BATCH_APP, batch))
     return CommitProperties(
         custom_metadata=metadata,
         max_commit_retries=0 if strict else None,
-        app_transactions=transactions or None,
+        app_transactions=[Transaction(*one) for one in transactions.items()] or None,
     )
 
 

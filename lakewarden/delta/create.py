@@ -9,10 +9,11 @@ from datetime import datetime
 from deltalake.transaction import create_table_with_add_actions
 
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.committing import HOOKS, added, commit_properties
+from lakewarden.delta.committing import HOOKS, added, commit_properties, transactions_of
 from lakewarden.delta.files import NewFile
 from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.outcome import certain
+from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.report import ScopeTarget
@@ -43,6 +44,7 @@ def create_table(
     Raises:
         Conflict: somebody made it meanwhile; nothing was changed.
     """
+    transactions = transactions_of(transaction, batch)
     made = certain(target.location, 0, stamp, [file.path for file in adds])
     with made, delta_errors(f"cannot create the Delta table at {target.uri}"):
         path = local_path(target.uri)
@@ -55,9 +57,10 @@ def create_table(
             mode="error",
             configuration=_configuration(target),
             storage_options=delta_options(target.location, os.environ) or None,
-            commit_properties=commit_properties(stamp, transaction, batch, strict=True),
+            commit_properties=commit_properties(stamp, transactions, strict=True),
             post_commithook_properties=HOOKS,
         )
+    REMEMBERED.remember(adds, 0, transactions)
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

@@ -1,14 +1,13 @@
 """The end of a scope's table: an empty version that stays behind, so that its version numbers never start again.
 
 Somebody may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
-a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A sweeper removes the
-fence once nobody can hold such a snapshot any more.
+a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A vacuum removes the
+fence once nobody can hold such a snapshot any more (delta/sweep.py).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lakewarden.clock import Clock
 from lakewarden.connection import Location
@@ -46,16 +45,7 @@ def fence(target: ScopeTarget, *, job_id: str) -> int | None:
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
-@dataclass(frozen=True)
-class Fenced:
-    """The fence's version, and what lay there before: files of every kind, and their bytes."""
-
-    version: int
-    files: int
-    bytes: int
-
-
-def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> Fenced:
+def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> int:
     """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
 
     What cannot be opened is removed whole. May be repeated.
@@ -64,14 +54,13 @@ def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Cl
         Conflict: others kept on committing.
     """
     place = place_of(target.location)
-    before = place.sizes()
     for _ in range(_ATTEMPTS):
         try:
             version = _settled(target, place, watermark, job_id, clock)
         except Conflict:
             continue
         _clear(target.location, version)
-        return Fenced(version, len(before), sum(before.values()))
+        return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 

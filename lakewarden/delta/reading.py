@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.files import MAX_KEY, MIN_KEY, VERSION_KEY
+from lakewarden.delta.fitting import field_id, fitted
 from lakewarden.delta.place import Place
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
@@ -46,39 +47,21 @@ class OpenFile:
         Args:
             column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.
         """
-        names = self._names(column_ids)
+        names = self.names(column_ids)
         present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
-        with delta_errors(f"cannot read {self._path}"):
-            found = self._parquet.read(present, use_threads=False)
-        return fitted(found, wanted, names, self._path)
+        return fitted(self.columns(present), wanted, names, self._path)
 
-    def _names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
+    def columns(self, names: Sequence[str], *, use_threads: bool = False) -> pa.Table:
+        """Columns as they stand in the file. A task has one core, and no use of threads."""
+        with delta_errors(f"cannot read {self._path}"):
+            return self._parquet.read(list(names), use_threads=use_threads)
+
+    def names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
+        """The file's columns by id; `column_ids` as in `read`."""
         fields = self._parquet.schema_arrow
         if self.footer.schema_version is not None:
             return {field_id(field): field.name for field in fields}
         return {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
-
-
-def field_id(field: pa.Field[Any]) -> int:
-    return int((field.metadata or {})[b"PARQUET:field_id"])
-
-
-def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: str) -> pa.Table:
-    """The wanted columns out of what was found; `names` are those of the found columns, by id."""
-    arrays = [_column(found, names.get(field_id(field)), field, where) for field in wanted]
-    return pa.Table.from_arrays(arrays, names=wanted.names)
-
-
-def _column(found: pa.Table, name: str | None, field: pa.Field[Any], where: str) -> pa.ChunkedArray[Any]:
-    if name is None:
-        return pa.chunked_array([pa.nulls(found.num_rows, field.type)])
-    column = found.column(name)
-    if column.type == field.type:
-        return column
-    try:
-        return column.cast(field.type)
-    except pa.ArrowException as error:
-        raise Corrupt(f"{where} has {name} as {column.type}, which does not fit {field.type}: {error}") from error
 
 
 def open_file(place: Place, path: str) -> OpenFile:

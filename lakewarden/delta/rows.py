@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.bounds import Bound, files_within
+from lakewarden.delta.cached import ColumnCache
 from lakewarden.delta.files import DataFile
+from lakewarden.delta.fitting import fitted
 from lakewarden.delta.place import place_of
-from lakewarden.delta.reading import fitted, open_file
+from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.record import OP, UPSERT
@@ -24,13 +27,18 @@ def empty_rows(schema: TableSchema) -> pa.Table:
 
 
 def read_rows(
-    table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None, bounds: Sequence[Bound] = ()
+    table: ScopeTable,
+    schemas: tuple[TableSchema, ...],
+    columns: Sequence[str] | None = None,
+    bounds: Sequence[Bound] = (),
+    cache: ColumnCache | None = None,
 ) -> pa.Table:
     """The rows of that version under the newest schema: its columns and `_seq`, absent ones null.
 
     Args:
         columns: names of the newest schema, `_seq` among them where it is wanted; None for all.
         bounds: rows outside of them may be left out.
+        cache: of columns that were read before.
 
     Raises:
         Unsupported: another writer changed the columns.
@@ -40,19 +48,26 @@ def read_rows(
         return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
     if table.plain:
         named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
-        return read_files(table, files_within(table, bounds if named_alike else ()), schemas, columns)
+        return read_files(table, files_within(table, bounds if named_alike else ()), schemas, columns, cache)
     ids = table.column_ids(schemas)
     return fitted(table.scan(), _wanted(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 
 
 def read_files(
-    table: ScopeTable, files: Iterable[DataFile], schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None
+    table: ScopeTable,
+    files: Iterable[DataFile],
+    schemas: tuple[TableSchema, ...],
+    columns: Sequence[str] | None = None,
+    cache: ColumnCache | None = None,
 ) -> pa.Table:
     """The rows of some live files of a plain table, under the newest schema."""
     place = place_of(table.location)
     wanted = _wanted(schemas[-1], columns)
     ids = table.column_ids(schemas)
-    parts = [open_file(place, file.path).read(wanted, ids) for file in files]
+    parts = []
+    for file in files:
+        opened = partial(open_file, place, file.path)
+        parts.append(cache.rows(table.uri, file, wanted, ids, opened) if cache else opened().read(wanted, ids))
     return pa.concat_tables(parts) if parts else pa.schema([(field.name, field.type) for field in wanted]).empty_table()
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 _MARK = "lakewarden"
 _FORMAT = 1
+MOVE = "MOVE"
+"""Operation of the commits that freeze a scope and let it go again (delta/freezing.py)."""
 DROP = "DROP"
 ERASE = "ERASE"
 """Operations of the commits that are fences (delta/fence.py)."""
+SWEEP = "SWEEP"
+"""Of the commit with which a fence ends (delta/sweep.py)."""
 
 
 @dataclass(frozen=True)

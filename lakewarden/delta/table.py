@@ -6,7 +6,7 @@ which is what makes a flush exactly once (docs/log.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
@@ -21,17 +21,21 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed
+from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed, transactions_of
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.opening import check_absent, opened
 from lakewarden.delta.outcome import certain
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
+from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.report import ScopeState
+
+SWEPT = "lakewarden/swept"
+"""Application id that marks a fence which is being removed (delta/sweep.py)."""
 
 _READER = 1
 
@@ -140,9 +144,17 @@ class ScopeTable:
                 self._transactions[app_id] = self.delta.transaction_version(app_id)
         return self._transactions[app_id]
 
+    @property
+    def is_swept(self) -> bool:
+        """Whether it is a fence that is being removed: nothing may be committed on top of it."""
+        return not self.adds.num_rows and self.watermark(SWEPT) is not None
+
     @cached_property
-    def _newest_transactions(self) -> dict[str, int]:
+    def _newest_transactions(self) -> Mapping[str, int]:
         """Those of the newest commit, which is mostly a flush of ours and says all that is asked."""
+        ours = REMEMBERED.recall(map(str, self.adds.column("path").to_pylist()), self.version)
+        if ours is not None:
+            return ours
         commit = CommitLog(place_of(self.location)).read(self.version)
         return {} if commit is None else commit.transactions
 
@@ -219,6 +231,7 @@ class ScopeTable:
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
+        transactions = transactions_of(transaction, batch)
         # where the columns change, delta-rs itself removes all that there is, in the same commit
         removals = [] if evolves else removed(removes, now, data_change=data_change)
         with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
@@ -226,10 +239,13 @@ class ScopeTable:
                 [*added(adds, now, data_change=data_change), *removals],
                 "overwrite" if evolves else "append",
                 delta_schema(schema),
-                commit_properties=commit_properties(stamp, transaction, batch, strict=strict, read_version=self.version),
+                commit_properties=commit_properties(stamp, transactions, strict=strict, read_version=self.version),
                 post_commithook_properties=HOOKS,
             )
-        return self.version + 1 if strict else self._landed(stamp)
+        if not strict:
+            return self._landed(stamp)
+        REMEMBERED.remember(adds, self.version + 1, transactions)
+        return self.version + 1
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
         """Refuses what delta-rs would take and get wrong."""
@@ -265,10 +281,28 @@ class ScopeTable:
                 [],
                 "overwrite",
                 self.delta.schema(),
-                commit_properties=commit_properties(stamp, transaction, strict=True, read_version=self.version),
+                commit_properties=commit_properties(stamp, transactions_of(transaction), strict=True, read_version=self.version),
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1
+
+    def property(self, name: str) -> str:
+        """One of the table's own properties; empty where it is not set."""
+        return self.delta.metadata().configuration.get(name) or ""
+
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp) -> None:
+        """Commits the property, strictly. This snapshot is of no use any more then.
+
+        Raises:
+            Conflict: another commit came between; nothing was changed.
+        """
+        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
+            self.delta.alter.set_table_properties(
+                {name: value},
+                raise_if_not_exists=False,
+                commit_properties=commit_properties(stamp, {}, strict=True, read_version=self.version),
+                post_commithook_properties=HOOKS,
+            )
 
     def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
         """A commit that directly follows this snapshot fails only if it is not there."""

@@ -23,7 +23,7 @@ from lakewarden.log.segment import RowRange, read_chunk
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.trail import Trail, read_trail
 from lakewarden.operations.asof import read_as_of
-from lakewarden.operations.read import read_strong_upto
+from lakewarden.operations.read import read_strong_upto, where_it_lies
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.objects import Missing
@@ -148,7 +148,7 @@ class Follower:
         """The rows that are live, and the end of the log then."""
         warehouse = self._warehouse
         if table.type != "STREAM":
-            return read_strong_upto(self._target(table), warehouse.state, table.log_id, warehouse.headers)
+            return read_strong_upto(lambda: self._target(table), warehouse.state, table.log_id, warehouse.headers)
         for _ in range(_ATTEMPTS):
             trail = self._trail(table)
             try:
@@ -177,7 +177,11 @@ class Follower:
     def _as_of(self, table: Table, trail: Trail, seq: int) -> pa.Table | None:
         if table.type == "STREAM":
             return self._stream_rows(table, trail, seq)
-        return read_as_of(self._target(table), self._warehouse.state, trail, seq, self._mark)
+
+        def read(target: ScopeTarget) -> tuple[pa.Table | None, bool]:
+            return read_as_of(target, self._warehouse.state, trail, seq, self._mark)
+
+        return where_it_lies(lambda: self._target(table), read)
 
     def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
         ranges = self._ranges(table, trail, NOTHING)

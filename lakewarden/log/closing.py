@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -25,11 +25,11 @@ from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, newest_cut, read_cut
 from lakewarden.log.names import Listing
 from lakewarden.log.nextcut import cut_without
-from lakewarden.log.place import PROBES
-from lakewarden.log.position import end_of
+from lakewarden.log.place import PROBES, Mark
+from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.segment import pack_segment, read_carry
 from lakewarden.log.settle import make_cut
-from lakewarden.log.view import PendingRows, read_view
+from lakewarden.log.view import LogView, PendingRows, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -89,6 +89,24 @@ def leave_out(
         except Missing:
             continue  # others cleaned away what was to be copied
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
+
+
+def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: Mark) -> set[str]:
+    """Those of the view's pending users who were closed or erased since it was read; all of them, if the table was dropped.
+
+    For who is about to keep a user's name somewhere: keep it, ask, and take it back. Whoever erases afterwards finds it.
+    """
+    cut = newest_cut(store, view.log_id, view.cut)
+    if cut.sealed:
+        return set(users)
+    left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(view.pending[user].first_seq) for user in users}
+    return {user for user in users if left_out[user] or mark(user) in cut.closed}
+
+
+def is_closed(store: ObjectStore, log_id: str, user: str, mark: Mark) -> bool:
+    """Whether the user is being erased from this table."""
+    closed = newest_cut(store, log_id).closed
+    return bool(closed) and mark(user) in closed
 
 
 def _closed(cut: Cut, mark: str) -> Cut | None:

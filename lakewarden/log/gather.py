@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lakewarden.clock import Clock, NewId, to_micros
+from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import position_of, seq_of
@@ -85,13 +85,21 @@ class _Call:
 
 
 class Gathering:
-    """Appends parcels for the threads of one process."""
+    """Appends parcels for the threads of one process.
 
-    def __init__(self, placing: Placing, settings: LogSettings, clock: Clock, new_id: NewId) -> None:
+    `still_there` raises `NotFound` if the table was dropped. It is asked after a long sleep only: the seal of a dropped
+    table's log says so too, and stays for longer than `HELD_AT_MOST`, but not for ever.
+    """
+
+    def __init__(
+        self, placing: Placing, settings: LogSettings, clock: Clock, new_id: NewId, still_there: Callable[[], None]
+    ) -> None:
         self._placing = placing
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
+        self._still_there = still_there
+        self._seen = clock()
         self._lock = threading.Lock()
         self._waiting: deque[_Call] = deque()
         self._led = False
@@ -195,8 +203,15 @@ class Gathering:
 
     def _put(self, schema_version: int, chunks: Sequence[Chunk], users: frozenset[str], after: int | None) -> int:
         put_id = self._new_id()
-        stored_at = to_micros(self._clock())  # exactly: rows of STREAM tables expire by it
-        return self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
+        began = self._clock()
+        if began - self._seen > HELD_AT_MOST:
+            self._still_there()
+        stored_at = to_micros(began)  # exactly: rows of STREAM tables expire by it
+        position = self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
+        self._seen = self._clock()
+        if self._seen - began > HELD_AT_MOST:
+            self._still_there()
+        return position
 
 
 def _open(group: Sequence[_Call]) -> list[_Call]:

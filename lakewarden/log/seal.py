@@ -1,7 +1,8 @@
 """The end of a log: nobody appends to the log of a dropped table.
 
 The seal is a cut past every position there can be. A writer looks at the cuts after its put, so it meets the seal
-whatever it had read before; the seal stays when all else is removed, for the sake of a writer that sleeps.
+whatever it had read before; the seal stays when all else is removed, for the sake of a writer that sleeps, until a vacuum
+sweeps it away (operations/sweep.py).
 """
 
 from __future__ import annotations

@@ -29,9 +29,11 @@ class LogWriter:
         *,
         pause: Callable[[float], None] = time.sleep,
         reach: Reach = no_faults,
+        still_there: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._gathering = Gathering(Placing(store, log_id, mark, pause=pause, reach=reach), settings, clock, new_id)
+        placing = Placing(store, log_id, mark, pause=pause, reach=reach)
+        self._gathering = Gathering(placing, settings, clock, new_id, still_there)
 
     def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lakewarden.catalog.changes import replace_table
+from functools import partial
+
+from lakewarden.catalog.changes import check_still, replace_table
 from lakewarden.catalog.evolution import Alteration, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.table import ScopeTable
@@ -31,6 +33,7 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
             _check_no_null(warehouse, catalog, before, column)
         moved = after.options.storage_id != before.options.storage_id
         if moved or after.options.use_user_storage != before.options.use_user_storage:
+            check_still(before)
             _check_not_cold(warehouse, catalog, before)
         return changed
 
@@ -43,7 +46,7 @@ def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column:
         if table.schema.append_only:
             rows = read_stream_scope(warehouse, table, scope.user or "")
         else:
-            rows = read_strong(warehouse.target(catalog, scope), warehouse.state, table.log_id, warehouse.headers)
+            rows = read_strong(partial(warehouse.target, catalog, scope), warehouse.state, table.log_id, warehouse.headers)
         if rows.column(column).null_count:
             raise ConstraintViolation(
                 f"column {column!r} of {table.name} cannot become NOT NULL: a row of {scope} has NULL there"
@@ -59,6 +62,6 @@ def _check_not_cold(warehouse: Warehouse, catalog: Catalog, table: Table) -> Non
     cold = [scope for scope in scopes_of(warehouse, table, None) if ScopeTable.open(warehouse.target(catalog, scope).location)]
     if cold:
         raise InUse(
-            f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which would not be found on another storage: "
-            "create a table there, and copy the rows into it"
+            f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which an option does not move: move the table"
+            f" (lakewarden move {table.name} --to STORAGE, or STORAGE MOVE TABLE {table.name} TO STORAGE)"
         )

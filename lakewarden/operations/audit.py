@@ -1,4 +1,5 @@
-"""The audit log: who did, or was refused, what. Append-only: an entry is an object, made once and never changed.
+"""The audit log: who did, or was refused, what. Append-only: an entry is an object, made once and never changed but by the
+erasure of a user, whose keyed hash takes the place of the id.
 
 Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and so no
 password.
@@ -7,13 +8,15 @@ password.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from lakewarden.access.gate import Session
 from lakewarden.clock import Clock, NewId, to_millis
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.paths import without_name
 
 _ROOT = "audit"
 _LAST_MILLIS = 10**14
@@ -53,13 +56,34 @@ class AuditLog:
         actor = session.actor or session
         taken = session.user if session.actor else None
         entry = AuditEntry(self.new_id(), self.clock(), actor.user, action, target, details, subject or taken)
-        content = asdict(entry) | {"timestamp": entry.timestamp.isoformat()}
-        self.store.create(_key(entry), json.dumps(content, ensure_ascii=False).encode())
+        self.store.create(_key(entry), _encode(entry))
         return entry
 
     def newest(self, limit: int | None = None) -> list[AuditEntry]:
         """The last entries, newest first."""
         return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
+
+    def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
+        """Puts the keyed hash in place of a user's id; `found` is told of how many entries, before the first is changed."""
+        entries = [(stored.key, _decode(stored.key, self.store.get(stored.key))) for stored in self.store.list(_ROOT)]
+        changed = [(key, other) for key, entry in entries if (other := _without(entry, user, mark)) != entry]
+        found(len(changed))
+        for key, entry in changed:
+            self.store.put(key, _encode(entry))
+
+
+def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:
+    return replace(
+        entry,
+        actor_user_id=mark if entry.actor_user_id == user else entry.actor_user_id,
+        subject_user_id=mark if entry.subject_user_id == user else entry.subject_user_id,
+        target=f"user:{mark}" if entry.target == f"user:{user}" else entry.target,
+        details=without_name(entry.details, user, mark),
+    )
+
+
+def _encode(entry: AuditEntry) -> bytes:
+    return json.dumps(asdict(entry) | {"timestamp": entry.timestamp.isoformat()}, ensure_ascii=False).encode()
 
 
 def _key(entry: AuditEntry) -> str:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
+from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.origin import copied_from
 from lakewarden.delta.place import place_of
 from lakewarden.delta.rows import read_rows
@@ -41,11 +42,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """The check of one scope; `log_end` is the last `_seq` that its log partition has given out, -1 for none."""
+    """The check of one scope; `log_end` is the last `_seq` that its log partition has given out, -1 for none.
+
+    `moving`: its table is on its way to another storage.
+    """
 
     target: ScopeTarget
     log_end: int
     now: datetime
+    moving: bool = False
 
 
 def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Finding]:
@@ -101,7 +106,7 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storag
         if table.options.storage_id in storages:
             end = read_view(warehouse.state, table.log_id, warehouse.headers).end
             for scope in scopes_of(warehouse, table, None):
-                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock())
+                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), table.move is not None)
 
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
@@ -113,6 +118,8 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     yield "one_row_per_key", f"{twice} rows repeat a key; the next flush of those keys settles them" if twice else ""
     empty = [name for name in keys if rows[name].null_count]
     yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""
+    if is_frozen(table, task.target) and not task.moving:
+        yield "not_frozen", f"a move that was given up left it frozen: lakewarden move {task.target.scope.table} --cancel"
     yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
+import msgspec
+
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.files import DataFile, compact_name, write_file
 from lakewarden.delta.place import place_of
@@ -31,7 +33,7 @@ class CompactOptions:
 
     @classmethod
     def of(cls, settings: CompactionSettings) -> CompactOptions:
-        return cls(**settings.model_dump())
+        return cls(**msgspec.structs.asdict(settings))
 
     def rule(self, target: ScopeTarget) -> TailRule:
         rows = self.shared_max_segment_rows if target.scope.user is None else self.user_max_segment_rows

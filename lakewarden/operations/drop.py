@@ -15,7 +15,8 @@ from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
-from lakewarden.operations.files import remove_files
+from lakewarden.operations.files import remove_every_file
+from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
@@ -37,7 +38,7 @@ def drop_scope(task: DropTask) -> ScopeReport:
 
     def run() -> ScopeReport:
         version = fence(task.target, job_id=task.job_id)
-        remove_files(task.target)
+        remove_every_file(task.target)
         return ScopeReport(
             task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
         )
@@ -55,12 +56,14 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
     remove_log(warehouse.state, table.log_id)
-    reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in _targets(warehouse, catalog, table)])
+    targets = _targets(warehouse, catalog, table)
+    reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in targets])
     failed = [report for report in reports if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
+    bury(warehouse, targets, job_id, table.log_id)
     warehouse.registry.remove(table.id)
     warehouse.places.remove(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))

@@ -6,13 +6,13 @@ user stays closed until a search finds nothing.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from lakewarden.catalog.certificate import Certificate, ErasedTable, keep_certificate
-from lakewarden.catalog.erasures import Erasure
+from lakewarden.access.rights import can
+from lakewarden.catalog.certificate import Certificate, keep_certificate
+from lakewarden.catalog.erasures import Counts, Erasure, Erasures
 from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Catalog, Table
@@ -20,22 +20,25 @@ from lakewarden.clock import system_clock
 from lakewarden.connection import Location
 from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
-from lakewarden.errors import Conflict, InvalidArgument
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import close_user, leave_out, open_user
 from lakewarden.log.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
+from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
-from lakewarden.operations.scopes import named_tables
+from lakewarden.operations.leases import remove_leases
+from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
+from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
-from lakewarden.storage.paths import check_user, encode
+from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.versions import remove_old_versions
-from lakewarden.verify.search import Search, Searched, Suspect, search
-from lakewarden.warehouse import Warehouse, live_tables
+from lakewarden.verify.search import Searched, search
+from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10
 
@@ -56,8 +59,22 @@ class _Scope:
     table: Table
     target: ScopeTarget
     watermark: int
-    hot_rows: int
     had: bool
+
+
+class _Tally:
+    """What was found, kept with the erasure before any of it goes."""
+
+    def __init__(self, erasures: Erasures, erasure: Erasure) -> None:
+        self._erasures = erasures
+        self.erasure = erasure
+
+    @property
+    def counts(self) -> Counts:
+        return self.erasure.counts
+
+    def note(self, counts: Counts) -> None:
+        self.erasure = self._erasures.note(self.erasure, counts)
 
 
 def erase(
@@ -68,64 +85,48 @@ def erase(
     Raises:
         NotFound, InvalidArgument: no such table, or none of users; nothing was done.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
-            message names, and erase again.
+            message names, and erase again. Or a table is being moved; nothing was done.
     """
     user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
     catalog = warehouse.catalog.read()
-    tables = _tables(catalog, asked.tables)
+    tables = tables_of_users(catalog, asked.tables)
     started = warehouse.clock()
+    asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
-    erasure = warehouse.erasures.begin(wanted, frozenset(table.id for table in live_tables(catalog)))
+    begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    catalog, tables = _still(warehouse, tables, begun, job_id)
+    tally = _Tally(warehouse.erasures, begun)
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
         close_user(warehouse.state, table.log_id, mark)
     reach("erase:closed")
-    scopes = [_left_out(warehouse, catalog, table, user, mark, reach) for table in tables]
+    scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
     reach("erase:cut")
-    reports = _fence(run, scopes, job_id)
+    _fence(run, scopes, job_id)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
-    tags = [_forget(warehouse, scope, user) for scope in scopes]
-    exports = _remove_exports(warehouse, mark, {str(table.name) for table in tables})
-    whole = not asked.tables
-    hidden = jobs.hide_user(user, mark) if whole else 0
+    for scope in scopes:
+        _forget(warehouse, scope.table, user, tally)
+    exports = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
+    if not asked.tables:
+        _hide(warehouse, jobs, user, tally)
+    reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    places = [*own, *(scope.target.location for scope in scopes)]
-    old_versions, to_do = remove_old_versions(places)
+    to_do = remove_old_versions([*own, *(scope.target.location for scope in scopes)], _old_versions_removed(tally))
     reach("erase:removed")
-    searched = search(
-        _wanted(warehouse, catalog, tables, asked, mark, tuple(record.target for record in exports), versions=not to_do)
-    )
+    places = tuple(record.target for record in exports)
+    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, places, versions=not to_do))
     reach("erase:searched")
-    certificate = Certificate(
-        id=job_id,
-        erasure=erasure.job_id,
-        user=mark,
-        asked_by=asked.asked_by,
-        result="failed" if searched.findings else "complete",
-        tables=tuple(map(_erased, scopes, reports, tags)),
-        exports=len(exports),
-        jobs=hidden,
-        old_versions=old_versions,
-        to_do=to_do,
-        deep=asked.deep,
-        objects_searched=searched.objects,
-        bytes_searched=searched.bytes,
-        objects_read=searched.read,
-        checksum=searched.checksum,
-        coincidences=searched.coincidences,
-        findings=tuple(without_id(f"{found.what}: {found.uri}", user, mark) for found in searched.findings),
-        started_at=started.astimezone(UTC).isoformat(),
-        finished_at=warehouse.clock().astimezone(UTC).isoformat(),
-    )
+    certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
     if searched.findings:
         raise _left(searched)
     for table in tables:
         open_user(warehouse.state, table.log_id, mark)
-    warehouse.erasures.end(erasure)
+    warehouse.erasures.end(tally.erasure)
     return certificate
 
 
@@ -133,9 +134,8 @@ def erase_scope(task: EraseTask) -> ScopeReport:
     """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
 
     def run() -> ScopeReport:
-        fenced = fence_settled(task.target, task.watermark, job_id=task.job_id, clock=system_clock)
-        metrics = {"files_removed": fenced.files, "bytes_removed": fenced.bytes}
-        return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=fenced.version, metrics=metrics)
+        version = fence_settled(task.target, task.watermark, job_id=task.job_id, clock=system_clock)
+        return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
 
     return guarded(task.target, "erase", run)
 
@@ -147,40 +147,41 @@ def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
         NotFound, InvalidArgument: no such table, or a SHARED one; an impossible id.
     """
     mark = warehouse.erasures.mark(check_user(asked.user))
-    _tables(warehouse.catalog.read(), asked.tables)
+    tables_of_users(warehouse.catalog.read(), asked.tables)
     keep_asked(warehouse.state, mark, asked)
     return mark
 
 
-def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
-    """The search alone: is anything of the user there?"""
+def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
+    """The catalog and the tables as they are now that the erasure is noted: a move that goes unseen here sees it, and gives way.
+
+    Raises:
+        Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+    """
     catalog = warehouse.catalog.read()
-    asked = EraseAsked(check_user(user), tuple(names), "", deep)
-    mark = warehouse.erasures.mark(user)
-    return search(_wanted(warehouse, catalog, _tables(catalog, asked.tables), asked, mark, (), versions=True))
+    there = {table.id: table for table in catalog.tables.values()}
+    now = [there.get(table.id, table) for table in tables]
+    if moving := [table.name for table in now if table.move is not None]:
+        if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(begun)
+        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+    return catalog, now
 
 
-def _tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
-    tables = named_tables(catalog, names)
-    shared = [str(table.name) for table in tables if table.type == "SHARED"]
-    if names and shared:
-        raise InvalidArgument(f"{', '.join(shared)}: rows of a SHARED table belong to no user, so none can be erased from it")
-    return [table for table in tables if table.type == "USER"]
-
-
-def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, mark: str, reach: Reach) -> _Scope:
-    """Takes the rows out of the table's log. First the registry learns of them: whoever goes on has to know of the scope."""
-    hot: list[int] = []
+def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:
+    """Takes the rows out of the table's log. First what there was is noted: whoever goes on has to know of the scope."""
+    name, cold = str(table.name), can(table.type, "cold tier")
 
     def found(pending: PendingRows) -> None:
-        warehouse.registry.add(table.id, {user})
-        hot.append(pending.rows)
+        tally.note(tally.counts.with_table(name, hot_rows=pending.rows))
+        if cold:
+            warehouse.registry.add(table.id, {user})
 
     upto = leave_out(
         warehouse.state,
         table.log_id,
         user,
-        mark,
+        tally.erasure.mark,
         settings=warehouse.settings.log,
         new_id=warehouse.new_id,
         now=warehouse.clock(),
@@ -188,36 +189,36 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, m
         reach=reach,
     )
     target = warehouse.target_of(catalog, table, user)
-    had = user in warehouse.registry.users(table.id) or bool(place_of(target.location).names())
-    return _Scope(table, target, upto, max(hot, default=0), had)
+    sizes = place_of(target.location).sizes() if cold else {}
+    if not tally.counts.of(name).files:  # else what lies there may be a fence by now
+        tally.note(tally.counts.with_table(name, files=len(sizes), bytes=sum(sizes.values())))
+    had = cold and (bool(sizes) or user in warehouse.registry.users(table.id))
+    return _Scope(table, target, upto, had)
 
 
-def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> list[ScopeReport]:
+def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> None:
     """Raises:
     Conflict: some scopes could not be emptied.
     """
     tasks = [Sized(EraseTask(scope.target, scope.watermark, job_id), _SCOPE_COST) for scope in scopes if scope.had]
-    reports = {report.scope: report for report in run(erase_scope, tasks)}
-    failed = [report for report in reports.values() if report.fault]
+    failed = [report for report in run(erase_scope, tasks) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes could not be emptied, as {first}; the user stays closed: erase again")
-    return [
-        reports.get(scope.target.scope) or ScopeReport(scope.target.scope, "erase", "skipped", scope.target.location)
-        for scope in scopes
-    ]
 
 
-def _forget(warehouse: Warehouse, scope: _Scope, user: str) -> int:
-    """Tags, subscriptions and the registry's entry; how many tags there were."""
-    warehouse.registry.discard(scope.table.id, user)
-    LiveQueries(warehouse.state).forget(scope.table.log_id, user)
-    return remove_tags(warehouse.state, scope.table.id, user)
+def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
+    """Tags, leases, subscriptions and the registry's entry."""
+    warehouse.registry.discard(table.id, user)
+    LiveQueries(warehouse.state).forget(table.log_id, user)
+    remove_leases(warehouse.state, table.id, user)
+    remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
 
 
-def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str]) -> list[ExportRecord]:
+def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> list[ExportRecord]:
     """Exports that hold one of the tables go as a whole; the record goes last."""
     gone = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
+    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(gone))))
     for record in gone:
         place = open_store(Location(record.target))
         place.delete([found.key for found in place.list("")])
@@ -225,49 +226,50 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str]) -> list[E
     return gone
 
 
-def _wanted(
-    warehouse: Warehouse,
-    catalog: Catalog,
-    tables: Sequence[Table],
+def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:
+    """Jobs and the audit log know the user by the keyed hash from now on."""
+    mark = tally.erasure.mark
+    audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
+    audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
+
+
+def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, old_versions=tally.counts.old_versions + more))
+
+
+def _certificate(
+    erasure: Erasure,
     asked: EraseAsked,
-    mark: str,
-    exports: tuple[str, ...],
-    *,
-    versions: bool,
-) -> Search:
-    ids = {table.id for table in tables}
-    return Search(
-        warehouse=warehouse.uri,
-        user=asked.user,
-        mark=mark,
-        suspects=tuple(_suspect(warehouse, catalog, table) for table in tables),
-        others=tuple(_suspect(warehouse, catalog, table) for table in live_tables(catalog) if table.id not in ids),
-        storages=tuple(warehouse.location(storage) for storage in catalog.storages.values()),
-        exports=exports,
-        whole=not asked.tables,
+    job_id: str,
+    tables: Sequence[Table],
+    to_do: str,
+    searched: Searched,
+    moments: tuple[datetime, datetime],
+) -> Certificate:
+    counts, (started, finished) = erasure.counts, moments
+    return Certificate(
+        id=job_id,
+        erasure=erasure.job_id,
+        user=erasure.mark,
+        asked_by=asked.asked_by,
+        result="failed" if searched.findings else "complete",
+        tables=tuple(counts.of(str(table.name)) for table in tables),
+        exports=counts.exports,
+        jobs=counts.jobs,
+        audit=counts.audit,
+        old_versions=counts.old_versions,
+        to_do=to_do,
         deep=asked.deep,
-        versions=versions,
+        objects_searched=searched.objects,
+        bytes_searched=searched.bytes,
+        objects_read=searched.read,
+        checksum=searched.checksum,
+        coincidences=searched.coincidences,
+        findings=tuple(without_id(f"{found.what}: {found.uri}", asked.user, erasure.mark) for found in searched.findings),
+        started_at=started.astimezone(UTC).isoformat(),
+        finished_at=finished.astimezone(UTC).isoformat(),
     )
-
-
-def _suspect(warehouse: Warehouse, catalog: Catalog, table: Table) -> Suspect:
-    storage = catalog.storages[table.options.storage_id]
-    template = storage.user_template if table.type == "USER" else storage.shared_template
-    return Suspect(table.id, table.log_id, table.name.namespace, table.name.name, warehouse.base(storage), template)
-
-
-def _erased(scope: _Scope, report: ScopeReport, tags: int) -> ErasedTable:
-    metrics = report.metrics
-    return ErasedTable(
-        str(scope.table.name), scope.hot_rows, metrics.get("files_removed", 0), metrics.get("bytes_removed", 0), tags
-    )
-
-
-def without_id(text: str, user: str, mark: str) -> str:
-    """The text with the keyed hash in place of the id, as it is and as paths spell it."""
-    for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True)}:
-        text = re.sub(rf"(?<![0-9A-Za-z_]){re.escape(spelled)}(?![0-9A-Za-z_])", mark, text)
-    return text
 
 
 def _left(searched: Searched) -> Conflict:

@@ -12,6 +12,7 @@ from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import BeingErased, Corrupt, InUse, InvalidArgument, NotFound
 from lakewarden.operations.scopes import named_tables
@@ -20,7 +21,7 @@ from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, encode
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, find_table
 
 MANIFEST = "manifest.json"
 _BEGUN = "export.json"
@@ -81,7 +82,7 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
     """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
 
     Raises:
-        Conflict: a table was rewritten meanwhile; try again.
+        Conflict: a table was rewritten meanwhile, or is being moved; try again.
         BeingErased: the user is being erased, or was meanwhile; no copy stays.
     """
     catalog = warehouse.catalog.read()
@@ -150,9 +151,12 @@ def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
 
 
 def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) -> tuple[ExportedTable, list[CopiedFile]] | None:
-    opened = ScopeTable.open(warehouse.target_of(warehouse.catalog.read(), table, user).location)
+    catalog = warehouse.catalog.read()
+    place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
+    opened = ScopeTable.open(place.location)
     if opened is None:
         return None
+    check_not_frozen(opened, place)
     folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
     rows = sum(file.rows or 0 for file in opened.files())
     return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
-from lakewarden.errors import LakewardenError, Transient
+from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
 
 T = TypeVar("T")
@@ -90,6 +92,18 @@ def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeRe
     try:
         return run()
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
-        fault = fault_of(error)
+        moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
+        fault = fault_of(moved or error)
         now = system_clock()
         return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
+
+
+def _moved(target: ScopeTarget) -> Conflict | None:
+    """Why the work failed, if the scope was moved away under its hands: files that it needed may be gone."""
+    try:
+        check_not_frozen(ScopeTable.open(target.location), target)
+    except Conflict as conflict:
+        return conflict
+    except LakewardenError:
+        pass  # what the work itself ran into says more
+    return None

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
 from lakewarden.log.history import has_expired
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
-from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.fanout import Run, Sized, fault_of, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
-from lakewarden.warehouse import Warehouse, cold_tables, find_table, state_store
+from lakewarden.warehouse import Warehouse, cold_tables, state_store
 
 _SCOPE_COST = 32 << 10
 """Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
@@ -66,13 +68,15 @@ def flush_scopes(
     catalog = warehouse.catalog.read()
     views = read_views(warehouse.state, warehouse.headers)
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
-    tasks = [task for task in _tasks(warehouse, catalog, views, job_id) if wanted(task.target.scope)]
-    flushed = {task.log_id for task in tasks}
+    due = [one for one in _pending(catalog, views) if wanted(one.scope)]
+    flushed = {one.table.log_id for one in due}
     forget_expired(warehouse, {log_id: view for log_id, view in views.items() if log_id not in flushed})
-    if not tasks:
+    if not due:
         return []
-    tasks = _placed(warehouse, catalog, tasks)
-    _register(warehouse, catalog, tasks)
+    reach("planned")
+    due = _registered(warehouse, catalog, views, due)
+    catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
+    tasks, held = _tasks(warehouse, catalog, due, job_id)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
@@ -81,7 +85,7 @@ def flush_scopes(
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
     _settle(warehouse, views, tasks, reports, reach)
-    return reports
+    return reports + held
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
@@ -143,39 +147,73 @@ def _deferred(task: FlushTask) -> ScopeReport:
     return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
 
 
-def _tasks(warehouse: Warehouse, catalog: Catalog, views: dict[str, LogView], job_id: str) -> Iterable[FlushTask]:
-    flush = warehouse.settings.flush
+@dataclass(frozen=True)
+class _Pending:
+    """A scope with rows in the log, up to whose end they were seen."""
+
+    table: Table
+    scope: Scope
+    rows: PendingRows
+    end: int
+
+
+def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pending]:
     for table in cold_tables(catalog):
-        if (view := views.get(table.log_id)) is None:
-            continue
-        for pending in view.pending.values():
-            target = warehouse.target(catalog, Scope(table.name, pending.user or None))
-            where = (warehouse.state.uri, table.log_id)
-            yield FlushTask(target, *where, pending, view.end, job_id, flush.attempts, flush.large_scope_bytes)
+        if (view := views.get(table.log_id)) is not None:
+            for rows in view.pending.values():
+                yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
 
 
-def _placed(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> list[FlushTask]:
-    """The tasks with the place of each scope decided for good, where users have storages of their own."""
-    placed = []
-    for task in tasks:
-        table, user = find_table(catalog, task.target.scope.table), task.target.scope.user
-        if user is not None and table.options.use_user_storage:
-            warehouse.settle_place(catalog, table, user)
-            placed.append(replace(task, target=warehouse.target(catalog, task.target.scope)))
-        else:
-            placed.append(task)
-    return placed
+def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
+    """Decides where scopes lie and records the new ones, before their first commit, so that none is ever forgotten; one
+    object a table.
 
-
-def _register(warehouse: Warehouse, catalog: Catalog, tasks: Sequence[FlushTask]) -> None:
-    """Records new scopes before their first commit, so that none is ever forgotten; one object a table."""
+    Returns them without those of users who were erased since the log was read: nobody would forget them again.
+    """
     users: dict[str, set[str]] = defaultdict(set)
-    for task in tasks:
-        if task.target.scope.user is not None:
-            users[find_table(catalog, task.target.scope.table).id].add(task.target.scope.user)
-    for table_id, found in users.items():
-        if new := found - warehouse.registry.users(table_id):
-            warehouse.registry.add(table_id, new)
+    for one in due:
+        if one.scope.user is not None:
+            warehouse.settle_place(catalog, one.table, one.scope.user)
+            users[one.table.log_id].add(one.scope.user)
+    table_ids = {one.table.log_id: one.table.id for one in due}
+    gone = {log_id: _register(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
+    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
+
+
+def _register(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
+    """Which of them were erased meanwhile, and so are not recorded."""
+    new = users - warehouse.registry.users(table_id)
+    if not new:
+        return set()
+    noted = warehouse.registry.add(table_id, new)
+    gone = gone_since(warehouse.state, view, new, warehouse.erasures.mark)
+    if gone:
+        warehouse.registry.withdraw(table_id, noted, gone)
+    return gone
+
+
+def _tasks(
+    warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
+) -> tuple[list[FlushTask], list[ScopeReport]]:
+    """What there is to do, and the scopes that wait for the end of a move. A table that was dropped meanwhile has none."""
+    flush = warehouse.settings.flush
+    tasks, held = [], []
+    for one in due:
+        table = catalog.tables.get(one.scope.table)
+        if table is None or table.log_id != one.table.log_id or table.dropping:
+            continue
+        target = warehouse.target_of(catalog, table, one.scope.user)
+        try:
+            warehouse.check_open(catalog, table, one.scope.user)
+        except Conflict as error:
+            fault, now = fault_of(error), system_clock()
+            held.append(
+                ScopeReport(one.scope, "flush", "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
+            )
+            continue
+        where = (warehouse.state.uri, table.log_id)
+        tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes))
+    return tasks, held
 
 
 def _settle(

@@ -16,6 +16,7 @@ _PREFIX: dict[Operation, str] = {
     "import": "UI",
     "erase": "UC",
     "evict": "SE",
+    "move": "MV",
 }
 """Prefixes of kalamdb.md 3.3 where it has one."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
@@ -20,9 +20,10 @@ from lakewarden.operations.active import claim_key
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict", "export"]
+Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
@@ -209,15 +210,16 @@ class JobLog:
             keys[home.split("/", 1)[1].split("-", 1)[1]] = entry.key  # listed in order, so the last state stays
         return keys if job_id is None else {job_id: keys[job_id]} if job_id in keys else {}
 
-    def hide_user(self, user: str, mark: str) -> int:
-        """Puts the keyed hash in place of a user's id wherever a job names it; in how many states one did."""
-        hidden = 0
-        for entry in self.store.list(_ROOT):
-            job = _decode(entry.key, self.store.get(entry.key))
-            if (other := _without(job, user, mark)) != job:
-                self.store.put(entry.key, _encode(other))
-                hidden += 1
-        return hidden
+    def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
+        """Puts the keyed hash in place of a user's id wherever a job names it.
+
+        `found` is told in how many states one does, before the first is changed.
+        """
+        states = ((entry.key, _decode(entry.key, data)) for entry in self.store.list(_ROOT) if (data := self._text(entry.key)))
+        changed = [(key, other) for key, job in states if (other := _without(job, user, mark)) != job]
+        found(len(changed))
+        for key, job in changed:
+            self.store.put(key, _encode(job))
 
     def _keep(self, job: Job) -> Job:
         data = _encode(job)
@@ -270,8 +272,9 @@ def _key(job: Job) -> str:
 def _without(job: Job, user: str, mark: str) -> Job:
     parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
     key = job.idempotency_key if parameters == job.parameters else _idempotency_key(job.job_type, parameters)
-    message = job.message.replace(f"[{user}]", f"[{mark}]")
-    return replace(job, parameters=parameters, message=message, idempotency_key=key)
+    trace = job.exception_trace and without_name(job.exception_trace, user, mark)
+    message = without_name(job.message, user, mark)
+    return replace(job, parameters=parameters, message=message, idempotency_key=key, exception_trace=trace)
 
 
 def _encode(job: Job) -> bytes:

@@ -53,7 +53,7 @@ def hold(
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
     _check_retained(table.version, target, now)
     user = target.scope.user
-    key = f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}/{new_id()}"
+    key = f"{_home(table_id, user)}/{new_id()}"
     lease = Lease(key, user, table.version, now + timedelta(seconds=seconds))
     content = {"user": lease.user, "version": lease.version, "expires": lease.expires.isoformat()}
     state.create(key, json.dumps(content).encode())
@@ -83,6 +83,15 @@ def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
     """Removes the leases that are over."""
     keys = [entry.key for entry in state.list(f"leases/{table_id}")]
     state.delete([key for key in keys if (lease := _read(state, key)) is not None and lease.expires <= now])
+
+
+def remove_leases(state: ObjectStore, table_id: str, user: str) -> None:
+    """Ends every lease on one user's scope."""
+    state.delete([entry.key for entry in state.list(_home(table_id, user))])
+
+
+def _home(table_id: str, user: str | None) -> str:
+    return f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
 
 
 def _read(state: ObjectStore, key: str) -> Lease | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
@@ -83,10 +84,11 @@ def unmoved(plan: ScopePlan) -> ScopeTable:
     """The table that the plan was made from; a commit on it fails all the same if another comes first.
 
     Raises:
-        Conflict: it has another version by now.
+        Conflict: it has another version by now, or is being moved.
     """
     table = plan.table
     assert table is not None  # else there is nothing to do, which the plan says
+    check_not_frozen(table, plan.target)
     if CommitLog(place_of(table.location)).has(table.version + 1):
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
         raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")

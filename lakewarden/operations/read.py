@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.delta.bounds import Bound
+from lakewarden.delta.bounds import Bound, rows_within
+from lakewarden.delta.cached import ColdCache
+from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.drain import read_hot
 from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
 from lakewarden.log.view import read_view
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.warehouse import Warehouse
 
 Freshness = Literal["strong", "eventual"]
+T = TypeVar("T")
+
+Place = Callable[[], ScopeTarget]
+"""Looks up where a scope lies now."""
+
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -45,10 +55,11 @@ EVERYTHING = Wanted()
 class _ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
-    def __init__(self, target: ScopeTarget, wanted: Wanted) -> None:
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
         self._target = target
         self._wanted = wanted
-        self._table = ScopeTable.open(target.location)
+        self._columns = None if cache is None else cache.columns
+        self._table = cache.tables.open(target.location) if cache else ScopeTable.open(target.location)
 
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)
@@ -58,12 +69,45 @@ class _ColdRows:
         if self._table is None:
             none = empty_rows(self._target.schema)
             return none if columns is None else none.select(columns)
-        return read_rows(self._table, self._target.schemas, columns, self._wanted.bounds)
+        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._columns)
+        return rows_within(rows, self._wanted.bounds)
+
+    @property
+    def sure(self) -> bool:
+        """Whether no flush can have gone elsewhere before this was opened: a scope is frozen here before any does."""
+        return self._table is not None and not is_frozen(self._table, self._target)
 
 
-def read_cold(target: ScopeTarget, wanted: Wanted = EVERYTHING) -> pa.Table:
+def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
+    """What `read` finds in the place where the scope lies, and whether that is sure: else, or where it fails, the scope may
+    have been moved since its place was looked up, and then it is read again where it lies now.
+
+    Raises:
+        Whatever `read` does, of a scope that was not moved.
+    """
+    target = place()
+    for _ in range(_ATTEMPTS):
+        try:
+            found, sure = read(target)
+        except (LakewardenError, Missing):
+            now = place()
+            if now.location == target.location:
+                raise
+        else:
+            if sure or (now := place()).location == target.location:
+                return found
+        target = now
+    raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
+
+
+def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
-    return _ColdRows(target, wanted).rows()
+
+    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+        cold = _ColdRows(target, wanted, cache)
+        return cold.rows(), cold.sure
+
+    return where_it_lies(place, read)
 
 
 def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
@@ -74,24 +118,38 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
 
 
 def read_strong(
-    target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache, wanted: Wanted = EVERYTHING
+    place: Place,
+    state: ObjectStore,
+    log_id: str,
+    headers: HeaderCache,
+    wanted: Wanted = EVERYTHING,
+    cache: ColdCache | None = None,
 ) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
-    return read_strong_upto(target, state, log_id, headers, wanted)[0]
+    return read_strong_upto(place, state, log_id, headers, wanted, cache)[0]
 
 
 def read_strong_upto(
-    target: ScopeTarget, state: ObjectStore, log_id: str, headers: HeaderCache, wanted: Wanted = EVERYTHING
+    place: Place,
+    state: ObjectStore,
+    log_id: str,
+    headers: HeaderCache,
+    wanted: Wanted = EVERYTHING,
+    cache: ColdCache | None = None,
 ) -> tuple[pa.Table, int]:
     """The same, and the last possible `_seq` of what was read."""
 
-    def look() -> LogScope:
-        return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
+    def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
+        def look() -> LogScope:
+            return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
 
-    found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema)))
-    cold = found.cold.rows()
-    return (cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)), found.end
+        found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
+        cold = found.cold.rows()
+        rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
+        return (rows, found.end), found.cold.sure
+
+    return where_it_lies(place, read)

@@ -6,10 +6,11 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.connection import Location
+from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
@@ -37,12 +38,14 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
         InvalidArgument: the name is not 1 to 64 letters, digits, `_`, `.` or `-`.
         NotFound: the scope has no table yet, or no such version.
         AlreadyExists: the scope has a tag of that name.
+        Conflict: the scope is being moved, and its newest version does not come along.
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
     table = ScopeTable.open(target.location, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+    check_not_frozen(table, target)
     timeline = timeline_now(target.location)
     if not timeline.has(table.version):  # it may open all the same, and no vacuum could keep it
         there = f"versions {timeline.oldest} to {timeline.newest} are kept"
@@ -79,11 +82,11 @@ def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tu
     return kept
 
 
-def remove_tags(state: ObjectStore, table_id: str, user: str) -> int:
-    """Removes every tag of one user's scope; how many there were."""
-    found = [entry.key for entry in state.list(_home(table_id, user))]
-    state.delete(found)
-    return len(found)
+def remove_tags(state: ObjectStore, table_id: str, user: str, found: Callable[[int], None]) -> None:
+    """Removes every tag of one user's scope; `found` is told how many there are, before the first goes."""
+    keys = [entry.key for entry in state.list(_home(table_id, user))]
+    found(len(keys))
+    state.delete(keys)
 
 
 def _key(table_id: str, tag: Tag) -> str:

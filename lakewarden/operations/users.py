@@ -4,47 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakewarden.access.roles import Role
-from lakewarden.catalog.model import AuthType, StorageMode, User
+from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import REDACTED, check_password, hash_password
-from lakewarden.catalog.users import UserChange, add_user, alter_user, drop_user, find_user, new_user
+from lakewarden.catalog.users import UserChange, add_user, alter_user, drop_user, find_user
 from lakewarden.operations.door import Door
 from lakewarden.warehouse import Warehouse
 
 
-def create_user(
-    warehouse: Warehouse,
-    door: Door,
-    user_id: str,
-    role: Role,
-    *,
-    password: str | None = None,
-    auth_type: AuthType = "password",
-    auth_data: str | None = None,
-    email: str | None = None,
-    storage_mode: StorageMode = "table",
-    storage_id: str | None = None,
-) -> User:
+def create_user(warehouse: Warehouse, door: Door, user: User, password: str | None = None) -> User:
     """Raises:
     PermissionDenied, InvalidArgument, AlreadyExists, NotFound: as `catalog.users`; nothing was made.
     """
     door.allow("manage users")
-    hashed = None if password is None else hash_password(check_password(password))
-    user = new_user(
-        user_id,
-        role,
-        warehouse.clock(),
-        password_hash=hashed,
-        auth_type=auth_type,
-        auth_data=auth_data,
-        email=email,
-        storage_mode=storage_mode,
-        storage_id=storage_id,
-    )
-    with door.watched(f"user:{user_id}"):
+    if password is not None:
+        user = replace(user, password_hash=hash_password(check_password(password)))
+    with door.watched(f"user:{user.user_id}"):
         warehouse.catalog.change(lambda catalog: add_user(catalog, user, door.session.role))
-    how = f"password {REDACTED}" if password is not None else auth_type
-    door.audit.note(door.session, "CREATE_USER", f"user:{user_id}", f"role {role}, {how}")
+    how = f"password {REDACTED}" if password is not None else user.auth_type
+    door.audit.note(door.session, "CREATE_USER", f"user:{user.user_id}", f"role {user.role}, {how}")
     return user
 
 

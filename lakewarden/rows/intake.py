@@ -15,9 +15,10 @@ import pyarrow as pa
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.catalog.values import INTEGER_BITS
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.rows.columns import Unfit, from_values, single, unwrapped
 from lakewarden.rows.violation import unfit
+from lakewarden.storage.paths import check_user
 
 _MARK = "absent: "
 _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
@@ -46,6 +47,27 @@ def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise InvalidArgument(f"{_ACCEPTED}, not {rows.__class__.__name__}")
     return _from_dicts(list(rows), schema)
+
+
+def split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
+    """The rows without the column that names users, and that column.
+
+    Raises:
+        InvalidArgument: no such column, not text, or an impossible id.
+        ConstraintViolation: a NULL in it.
+    """
+    if column not in rows.column_names:
+        raise InvalidArgument(
+            f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}"
+        )
+    users = rows[column].combine_chunks()
+    if not (pa.types.is_string(users.type) or pa.types.is_large_string(users.type)):
+        raise InvalidArgument(f"column {column!r} names users, so it has to be text, not {users.type}")
+    if users.null_count:
+        raise ConstraintViolation(f"column {column!r} names users and has {users.null_count} NULLs")
+    for user in users.unique().to_pylist():
+        check_user(user)
+    return rows.drop_columns([column]), users.cast(pa.string())
 
 
 def absent_mark(name: str) -> str:

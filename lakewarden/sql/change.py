@@ -22,6 +22,7 @@ from lakewarden.sql.given import given_rows, is_default
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
+from lakewarden.sql.scan import for_duck
 from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
 from lakewarden.table import TableClient
 
@@ -41,7 +42,8 @@ def insert(context: Context, statement: Insert) -> Affected:
     if statement.conflict is None:
         return Affected(client.write(given, user=user, mode="insert").rows)
     _check_conflict_columns(schema, statement.conflict)
-    incoming = client.completed(given, user=user)
+    taken = client.take_files(given, user)
+    incoming = client.completed(taken.rows, user=user)
 
     def decide(live: pa.Table) -> pa.Table:
         fresh = incoming.filter(pc.invert(matches(incoming, live, schema.primary_key))) if live.num_rows else incoming
@@ -50,7 +52,7 @@ def insert(context: Context, statement: Insert) -> Affected:
         changed = _merged(context, statement, statement.conflict.assignments, table, live, incoming)
         return pa.concat_tables([fresh, changed])
 
-    return Affected(client.revise(decide, user=user))
+    return Affected(client.revise(decide, user=user, files=taken.files))
 
 
 def update(context: Context, statement: Update) -> Affected:
@@ -108,12 +110,23 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
     columns = [_column(schema, name) for name in names]
     source = statement.rows.args.get("from_")
     if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star:
-        return given_rows(context, source.this, columns)
+        return _with_files(context, statement, given_rows(context, source.this, columns), columns)
     found = select.run(context, statement.rows)
     if len(found.columns) != len(names):
         raise InvalidArgument(f"{len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}")
     values = [_assigned(column, found.table.column(index), found.types[index]) for index, column in enumerate(columns)]
     return pa.table(dict(zip(names, values, strict=True)))
+
+
+def _with_files(
+    context: Context, statement: Insert, rows: list[dict[str, object]], columns: Sequence[SchemaColumn]
+) -> list[dict[str, object]]:
+    for file in statement.files:
+        column = columns[file.place]
+        if column.type.name != "FILE":
+            raise InvalidArgument(f"column {column.name} is of type {column.type} and takes no file: FILE({file.name!r})")
+        rows[file.row][column.name] = context.uploads[file.name]
+    return rows
 
 
 def _check_once(names: Sequence[str]) -> None:
@@ -142,7 +155,7 @@ def _merged(
     where = statement.conflict.where if statement.conflict else None
     if where is not None:
         query = query.where(_of_target(where, table.schema, alias), copy=False)
-    found = select.run(context, query, {table.name: live}, {_EXCLUDED: select.for_duck(incoming, table.schema)})
+    found = select.run(context, query, {table.name: live}, {_EXCLUDED: for_duck(incoming, table.schema)})
     return _changed(context, table, found, assignments)
 
 

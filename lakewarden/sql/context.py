@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.access.gate import Session, TableOf
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.parse import parse_query
@@ -19,6 +19,8 @@ from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.operations.read import Freshness
+    from lakewarden.rows.files import Upload
 
 
 @dataclass
@@ -31,6 +33,9 @@ class Context:
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
+    uploads: Mapping[str, Upload] = field(default_factory=dict)
+    fixed: Catalog | None = None
+    """The catalog for all of one query, so that it sees one moment of it, by one look."""
 
     @property
     def session(self) -> Session:
@@ -38,10 +43,14 @@ class Context:
 
     def through(self, door: Door) -> Context:
         """The same, for another session."""
-        return Context(self.lake, self.duck, door, self.namespace, self.freshness, self.wait)
+        return replace(self, door=door)
+
+    def at_once(self) -> Context:
+        """The same, for one query over the catalog as it is now."""
+        return replace(self, fixed=self.lake.warehouse.catalog.read())
 
     def catalog(self) -> Catalog:
-        return self.lake.warehouse.catalog.read()
+        return self.fixed or self.lake.warehouse.catalog.read()
 
     def named(self, ref: Ref, namespace: str | None = None) -> TableName:
         """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.

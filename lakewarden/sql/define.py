@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lakewarden.access.roles import parse_role
 from lakewarden.catalog.changes import describe_namespace
 from lakewarden.catalog.evolution import AddColumn, Alteration, SetOptions
-from lakewarden.catalog.model import StorageMode, Table
+from lakewarden.catalog.model import StorageMode, Table, User
 from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
@@ -204,19 +204,37 @@ def drop_storage(context: Context, statement: of.DropStorage) -> Done:
 
 
 def create_user(context: Context, statement: of.CreateUser) -> Done:
-    make_user(
-        context.lake.warehouse,
-        context.door,
+    now = context.lake.warehouse.clock()
+    user = User(
         statement.name,
         parse_role(statement.role),
-        password=statement.secret if statement.auth == "password" else None,
-        auth_type=statement.auth,
-        auth_data=statement.secret if statement.auth == "oauth" and statement.secret else None,
+        statement.auth,
+        created_at=now,
+        updated_at=now,
+        auth_data=_identity(statement.secret) if statement.auth == "oauth" else None,
         email=statement.email,
         storage_mode=_storage_mode(statement.storage_mode or "table"),
         storage_id=statement.storage_id,
     )
+    make_user(context.lake.warehouse, context.door, user, statement.secret if statement.auth == "password" else None)
     return Done(f"user {statement.name} created")
+
+
+def _identity(text: str) -> str | None:
+    """Checks an OAUTH identity, which may be left out. No message repeats it.
+
+    Raises:
+        InvalidArgument: no JSON object.
+    """
+    if not text:
+        return None
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise InvalidArgument("""OAUTH takes a JSON object, as in '{"provider": "google", "subject": "1234"}'""")
+    return text
 
 
 def alter_user(context: Context, statement: of.AlterUser) -> Done:

@@ -18,12 +18,17 @@ import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.settings import SqlSettings
+from lakewarden.sql.deadline import Deadlines
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
     import duckdb
 
 _BATCH_ROWS = 100_000
+_REMEMBERED = 128
+_SHORT = 4096
+"""Characters of a text whose tree is worth the memory: the gate, the statement and the next one ask for it again."""
+
 _RELATIONS = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT", "EMPTY", "COLUMN_DATA"})
 _OUTSIDE = re.compile(
     "(st_)?(read|write|copy|load|install|attach|pragma|duckdb|pg|postgres|mysql|sqlite|http)_.*"
@@ -40,7 +45,9 @@ class Duck:
     def __init__(self, settings: SqlSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
+        self._deadlines = Deadlines(settings.timeout_seconds)
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._trees: dict[str, list[Mapping[str, Any]]] = {}
 
     def check(self, sql: str, relations: frozenset[str]) -> None:
         """Raises:
@@ -74,14 +81,21 @@ class Duck:
         )
 
     def _nodes(self, sql: str) -> list[Mapping[str, Any]]:
-        """The nodes of DuckDB's tree of a query."""
+        """The nodes of DuckDB's tree of a query; they depend on its text alone, and short ones are remembered."""
+        if sql in self._trees:
+            return self._trees[sql]
         with self._cursor() as cursor:
             tree = json.loads(_one(cursor, "SELECT json_serialize_sql(?::VARCHAR)", sql))
         if tree.get("error"):
             raise _refused(tree)
         if len(tree["statements"]) != 1:
             raise PermissionDenied("one query at a time")
-        return list(_nodes(tree))
+        nodes = list(_nodes(tree))
+        if len(sql) < _SHORT:
+            if len(self._trees) >= _REMEMBERED:
+                self._trees.clear()
+            self._trees[sql] = nodes
+        return nodes
 
     def run(self, sql: str, relations: Mapping[str, pa.Table]) -> tuple[pa.Table, list[str]]:
         """The query's rows, and DuckDB's name of each column's type.
@@ -92,7 +106,7 @@ class Duck:
             Unsupported: the result, the memory or the time would be more than the settings allow.
         """
         self.check(sql, frozenset(relations))
-        with self._cursor() as cursor, self._timed(cursor):
+        with self._cursor() as cursor, self._deadlines.limit(cursor.interrupt):
             for name, rows in relations.items():
                 cursor.register(name, rows)
             found = cursor.sql(sql)
@@ -102,7 +116,7 @@ class Duck:
     def explain(self, sql: str, relations: Mapping[str, pa.Table]) -> str:
         """DuckDB's plan of the query as text; raises as `run`."""
         self.check(sql, frozenset(relations))
-        with self._cursor() as cursor, self._timed(cursor):
+        with self._cursor() as cursor, self._deadlines.limit(cursor.interrupt):
             for name, rows in relations.items():
                 cursor.register(name, rows)
             return str(cursor.sql(sql).explain())
@@ -152,17 +166,6 @@ class Duck:
             database.execute(f"SET GLOBAL {setting}")
         return database
 
-    @contextmanager
-    def _timed(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        timer = threading.Timer(self._settings.timeout_seconds, cursor.interrupt)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
-
 
 @contextmanager
 def _engine_errors(duckdb: Any, settings: SqlSettings) -> Iterator[None]:
@@ -172,15 +175,27 @@ def _engine_errors(duckdb: Any, settings: SqlSettings) -> Iterator[None]:
     except duckdb.ParserException as error:
         raise BadSyntax(_said(error)) from error
     except duckdb.InterruptException as error:
-        raise Unsupported(f"the query took longer than {settings.timeout_seconds:g} seconds (sql.timeout_seconds)") from error
+        raise _too_long(settings) from error
     except duckdb.OutOfMemoryException as error:
-        raise Unsupported(f"the query needs more than {settings.memory_bytes:,} bytes of memory (sql.memory_bytes)") from error
+        raise _too_large(settings) from error
+    except OSError as error:  # once rows flow, pyarrow makes this of every error, with DuckDB's words
+        said = _said(error)
+        interrupted, exhausted = said.startswith("INTERRUPT"), said.startswith("Out of Memory")
+        raise (_too_long(settings) if interrupted else _too_large(settings) if exhausted else InvalidArgument(said)) from error
     except duckdb.PermissionException as error:
         raise PermissionDenied(_said(error)) from error
     except (duckdb.NotImplementedException, duckdb.InternalException, duckdb.FatalException) as error:
         raise Unsupported(f"DuckDB cannot run this query: {_said(error)}") from error
     except (duckdb.Error, UnicodeError, pa.ArrowException) as error:
         raise InvalidArgument(_said(error)) from error
+
+
+def _too_long(settings: SqlSettings) -> Unsupported:
+    return Unsupported(f"the query took longer than {settings.timeout_seconds:g} seconds (sql.timeout_seconds)")
+
+
+def _too_large(settings: SqlSettings) -> Unsupported:
+    return Unsupported(f"the query needs more than {settings.memory_bytes:,} bytes of memory (sql.memory_bytes)")
 
 
 def _said(error: Exception) -> str:

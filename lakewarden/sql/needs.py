@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
-from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.bounds import Bound
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.delta.bounds import Bound, Value
+from lakewarden.sql.literals import value_of
 from lakewarden.sql.relations import SEQ
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -21,7 +23,6 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GTE: exp.LTE,
     exp.EQ: exp.EQ,
 }
-_WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
 
 
 @dataclass(frozen=True)
@@ -86,48 +87,39 @@ def _bounds(place: exp.Table, schema: TableSchema) -> Iterator[Bound]:
 
 
 def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Bound | None:
-    if isinstance(part, exp.Between) and not part.args.get("symmetric"):
-        name, low = _column(part.this, alias, alone, schema), _literal(part.args["low"])
-        high = _literal(part.args["high"])
-        return _fitting(schema, name, low, high) if name and low is not None and high is not None else None
-    if isinstance(part, exp.In) and part.expressions:
-        name, values = _column(part.this, alias, alone, schema), [_literal(each) for each in part.expressions]
-        whole = [value for value in values if isinstance(value, int)]
-        return _fitting(schema, name, min(whole), max(whole)) if name and len(whole) == len(values) else None
-    if type(part) not in _FLIPPED:
+    """What one condition says about one column; None where it cannot be told."""
+    swapped = type(part) in _FLIPPED and not isinstance(part.this, exp.Column)
+    column = _column(part.expression if swapped else part.this, alias, alone, schema)
+    if column is None:
         return None
-    kind: type[exp.Expr] = type(part)
-    left, right = part.this, part.expression
-    if _literal(left) is not None:
-        kind, left, right = _FLIPPED[kind], right, left
-    name, value = _column(left, alias, alone, schema), _literal(right)
-    if name is None or value is None:
-        return None
-    return _fitting(
-        schema, name, value if kind in (exp.EQ, exp.GT, exp.GTE) else None, value if kind in (exp.EQ, exp.LT, exp.LTE) else None
-    )
+
+    def value(node: exp.Expr) -> Value | None:
+        return value_of(node, column.type)
+
+    match part:
+        case exp.Between() if not part.args.get("symmetric"):
+            return _within(column.name, value(part.args["low"]), value(part.args["high"]))
+        case exp.In() if part.expressions and (values := [value(each) for each in part.expressions]):
+            known = sorted((each for each in values if each is not None), key=_order)
+            return _within(column.name, known[0], known[-1]) if len(known) == len(values) else None
+        case _:
+            kind = _FLIPPED.get(type(part)) if swapped else type(part)
+            end = value(part.this if swapped else part.expression) if kind in _FLIPPED else None
+            low, high = kind in (exp.EQ, exp.GT, exp.GTE), kind in (exp.EQ, exp.LT, exp.LTE)
+            return None if end is None else Bound(column.name, end if low else None, end if high else None)
 
 
-def _column(node: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> str | None:
+def _within(column: str, low: Value | None, high: Value | None) -> Bound | None:
+    return None if low is None or high is None else Bound(column, low, high)
+
+
+def _order(value: Value) -> Any:
+    """Text goes by its bytes in UTF-8."""
+    return value.encode() if isinstance(value, str) else value
+
+
+def _column(node: object, alias: str, alone: bool, schema: TableSchema) -> SchemaColumn | None:
     """The table's column that the node is; None where it could be another's."""
     if not isinstance(node, exp.Column) or node.args.get("db") or not (node.table.lower() == alias or (alone and not node.table)):
         return None
-    return next((name for name in schema.names if name.lower() == node.name.lower()), None)
-
-
-def _literal(node: exp.Expr) -> int | str | None:
-    sign = -1 if isinstance(node, exp.Neg) else 1
-    literal = node.this if isinstance(node, exp.Neg) else node
-    if not isinstance(literal, exp.Literal):
-        return None
-    if literal.is_string:
-        return str(literal.this) if sign == 1 else None
-    return sign * int(literal.this) if literal.is_int else None
-
-
-def _fitting(schema: TableSchema, name: str, low: int | str | None, high: int | str | None) -> Bound | None:
-    """Only where the statistics and DuckDB compare alike: whole numbers, and text."""
-    column = schema.column(name)
-    values = [value for value in (low, high) if value is not None]
-    kind = int if column and column.type.name in _WHOLE else str if column and column.type.name in ("TEXT",) else None
-    return Bound(name, low, high) if kind and all(type(value) is kind for value in values) else None
+    return next((column for column in schema.columns if column.name.lower() == node.name.lower()), None)

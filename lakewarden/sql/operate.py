@@ -71,10 +71,10 @@ def _idle(context: Context, operation: str, table: Table) -> bool:
     return all(report.outcome == "skipped" for report in context.lake.compact(str(table.name), dry_run=True))
 
 
-def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None) -> Job | None:
+def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job | None:
     """The new job; None where the same was asked for already, and is not over."""
     try:
-        return context.lake.enqueue(operation, *tables, user=user)
+        return context.lake.enqueue(operation, *tables, user=user, to=to)
     except AlreadyActive:
         return None
 
@@ -98,6 +98,24 @@ def _run(context: Context, ids: Sequence[str]) -> None:
     for job in context.lake.jobs(None):
         if job.job_id in ids and job.status == "failed":
             raise Conflict(f"job {job.job_id} failed: {job.message}")
+
+
+def move_table(context: Context, statement: of.MoveTable) -> Result:
+    """Asks for a job that moves the table; giving a move up is done at once."""
+    table = context.table(statement.table)
+    if statement.storage is None:
+        if table.move is None:
+            return Done(f"skipped: {table.name} is not being moved")
+        return _told("move", table, context.lake.cancel_move(str(table.name)))
+    if table.move is None and table.options.storage_id == statement.storage:
+        return Done(f"skipped: {table.name} lies on storage {statement.storage!r} already")
+    job = _asked(context, "move", str(table.name), to=statement.storage)
+    if job is None:
+        return Done(_ACTIVE)
+    if context.wait:
+        _run(context, [job.job_id])
+    what = f"move of {table.name} to storage {statement.storage!r}"
+    return Started(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def kill_job(context: Context, statement: of.KillJob) -> Done:

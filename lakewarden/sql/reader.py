@@ -41,6 +41,8 @@ class Misread(ParseError):
 class Reader(DuckDBParser):
     """Reads one statement. Each method that reads something moves behind it, or raises Misread."""
 
+    FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
+
     def begin(self, tokens: list[Token], sql: str) -> Reader:
         self.reset()
         self.sql = sql

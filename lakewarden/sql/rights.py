@@ -47,12 +47,14 @@ _ON_TABLE: dict[type, TableAct] = {
     of.Insert: "write",
     of.Update: "write",
     of.Delete: "write",
+    of.MoveTable: "move",
 }
 """What is done to the table that a statement names."""
 
 _ACTS: dict[type, str] = {
     of.Insert: "ON CONFLICT",
     of.StorageJob: "flushes and compactions",
+    of.MoveTable: "moves between storages",
     of.DescribeHistory: "DESCRIBE HISTORY",
 }
 """How a statement is called that a table's type does not take; else as its class."""
@@ -74,14 +76,11 @@ def check_batch(context: Context, statements: list[of.Statement]) -> None:
         PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first that may not be; nothing has run.
     """
     made: Made = {}
-    before = context.namespace
-    try:
-        for statement in statements:
-            check(context, statement, made)
-            if isinstance(statement, of.UseNamespace):
-                context.namespace = statement.name
-    finally:
-        context.namespace = before
+    context = context.at_once()
+    for statement in statements:
+        check(context, statement, made)
+        if isinstance(statement, of.UseNamespace):
+            context.namespace = statement.name
 
 
 def check(context: Context, statement: of.Statement, made: Made) -> None:
@@ -115,7 +114,7 @@ def _check_capability(context: Context, statement: of.Statement, made: Made) -> 
             capability: Capability = "updates"
         case of.Insert() if statement.conflict is not None:
             capability = "updates"
-        case of.StorageJob() | of.Optimize() | of.Vacuum() | of.Restore() | of.DescribeHistory():
+        case of.StorageJob() | of.MoveTable() | of.Optimize() | of.Vacuum() | of.Restore() | of.DescribeHistory():
             capability = "cold tier"
         case _:
             return
@@ -152,7 +151,7 @@ def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_As
             yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
         case of.Describe() if context.named(statement.table).namespace != SYSTEM:
             pass  # columns are no rows
-        case of.AlterTable() | of.DropTable() | of.Insert() | of.Update() | of.Delete():
+        case of.AlterTable() | of.DropTable() | of.MoveTable() | of.Insert() | of.Update() | of.Delete():
             yield from _on(context, statement.table, _ON_TABLE[type(statement)], made)
         case of.Describe() | of.DescribeHistory() | of.ShowStats():
             yield from _on(context, statement.table, "read", made)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import Table
 from lakewarden.errors import BadSyntax
-from lakewarden.operations.read import Wanted
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.moment import with_values
 from lakewarden.sql.needs import Needs, hide_seq, needs_of
 from lakewarden.sql.reader import STUMBLES, Lakewarden
-from lakewarden.sql.relations import SEQ, SYSTEM, resolved
+from lakewarden.sql.relations import SEQ, resolved
 from lakewarden.sql.results import Rows
-from lakewarden.sql.system import system_relation
 
 _DIALECT = Lakewarden()
 
@@ -99,27 +96,8 @@ def explain(context: Context, query: exp.Query) -> Rows:
 
 
 def _relations(context: Context, prepared: Prepared, given: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
-    return {str(name): _relation(context, name, needs, given.get(name)) for name, needs in prepared.needs.items()}
+    if not prepared.needs:
+        return {}
+    from lakewarden.sql.scan import relation  # tables bring Delta, which a query without one need not wait for
 
-
-def _relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
-    if name.namespace == SYSTEM:
-        return system_relation(context, name.name)
-    client = context.lake.table(str(name))
-    if given is not None:
-        return for_duck(given.select(needs.columns), client.table.schema)
-    wanted = Wanted(needs.columns, needs.bounds)
-    rows = client.scan(wanted, user=context.owner(client.table), freshness=context.freshness)
-    return for_duck(rows, client.table.schema)
-
-
-def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """JSON and FILE columns as DuckDB's JSON; else text, over which none of its JSON functions has a shorthand."""
-    for index, name in enumerate(rows.column_names):
-        column = schema.column(name)
-        if column is not None and column.type.name in ("JSON", "FILE"):
-            kind = pa.json_(pa.string())
-            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
-            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
-            rows = rows.set_column(index, name, whole)
-    return rows
+    return {str(name): relation(context, name, needs, given.get(name)) for name, needs in prepared.needs.items()}

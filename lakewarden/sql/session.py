@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
-from lakewarden.live.subscription import Pause, Subscription, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
-from lakewarden.sql.subscribe import Manner, open_subscription
+from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.live.subscription import Subscription
+    from lakewarden.operations.read import Freshness
+    from lakewarden.sql.own import OwnTable
 
 
 class SqlSession:
@@ -40,12 +42,14 @@ class SqlSession:
         *,
         freshness: Freshness = "strong",
         wait: bool = True,
+        files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
         context = Context(self._lake, self._duck, self._door, self._namespace, freshness, wait)
         rights.check_batch(context, statements)
+        context.uploads = uploads_for(statements, files or {}, self._lake.warehouse.settings.files)
         results = []
         for statement in statements:
             results.append(execute(context, statement))
@@ -63,14 +67,35 @@ class SqlSession:
         batch_size: int = 10_000,
         interval: float = 0.5,
         timeout: float | None = None,
-        pause: Pause = wait,
+        pause: Callable[[float], None] = time.sleep,
     ) -> Subscription:
         """As `Lakehouse.subscribe`."""
+        from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as below
+
         statement = parse_subscription(text)
         context = Context(self._lake, self._duck, self._door, self._namespace)
         rights.check_batch(context, [statement])
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
         return open_subscription(context, statement, manner)
+
+    def table(self, name: str) -> OwnTable:
+        """A table as this session may use it.
+
+        Raises:
+            NotFound: no such table.
+        """
+        from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
+
+        return OwnTable(self._lake.table(name), self._door)
+
+    def execute_as(self, user: str) -> SqlSession:
+        """A session in another user's place, as EXECUTE AS USER.
+
+        Raises:
+            PermissionDenied: the role may not take that user's place.
+        """
+        taken = self._door.execute_as(self._lake.warehouse.catalog.read(), check_user(user))
+        return SqlSession(self._lake, taken.session)
 
 
 def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:

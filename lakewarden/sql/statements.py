@@ -211,8 +211,17 @@ class OnConflict:
 
 
 @dataclass(frozen=True)
+class FileValue:
+    """`FILE('name')` as the value of a row of VALUES, counted from 0, at a place in it."""
+
+    row: int
+    place: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Insert:
-    """`columns` are empty where the text names none: all of the table's then, in order."""
+    """`columns` are empty where the text names none: all of the table's then, in order. `rows` has NULL in place of `files`."""
 
     table: Ref
     columns: tuple[str, ...]
@@ -220,6 +229,7 @@ class Insert:
     """None for DEFAULT VALUES."""
     conflict: OnConflict | None = None
     alias: str | None = None
+    files: tuple[FileValue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +305,14 @@ class StorageJob:
     operation: Literal["flush", "compact"]
     table: Ref | None = None
     namespace: str | None = None
+
+
+@dataclass(frozen=True)
+class MoveTable:
+    """STORAGE MOVE TABLE; `storage` is None for CANCEL."""
+
+    table: Ref
+    storage: str | None
 
 
 @dataclass(frozen=True)
@@ -390,6 +408,7 @@ Statement = (
     | Describe
     | DescribeHistory
     | StorageJob
+    | MoveTable
     | Optimize
     | Vacuum
     | Restore

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.scope import Scope, TableName
+from lakewarden.settings import described_settings
 from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.sql.results import Row
 from lakewarden.storage.objects import Missing
@@ -97,16 +96,14 @@ def _stats(context: Context) -> Iterator[Row]:
 
 def _settings(context: Context) -> Iterator[Row]:
     settings = context.lake.warehouse.settings
-    for category in type(settings).model_fields:
-        section: BaseModel = getattr(settings, category)
-        for name, field in type(section).model_fields.items():
-            value = getattr(section, name)
-            yield {
-                "name": f"{category}.{name}",
-                "value": _told(value),
-                "description": field.description,
-                "category": category,
-            }
+    for described in described_settings():
+        value = getattr(getattr(settings, described.section), described.key)
+        yield {
+            "name": f"{described.section}.{described.key}",
+            "value": _told(value),
+            "description": described.description,
+            "category": described.section,
+        }
 
 
 def _told(value: object) -> str | None:

@@ -120,6 +120,22 @@ def table_prefix(template: str, table: TableName, folds_case: bool) -> str:
     return "/".join(path[: path.find("{")].split("/")[:-1]) if "{" in path else path
 
 
+def without_id(text: str, user: str, mark: str) -> str:
+    """The text with `mark` in place of the id wherever it stands as a word, as it is and as paths spell it."""
+    return _replaced(text, user, mark, "(?<![0-9A-Za-z_])", "(?![0-9A-Za-z_])")
+
+
+def without_name(text: str, user: str, mark: str) -> str:
+    """The same where a text names somebody: as part of a path, in brackets or in quotes. The id may be a common word."""
+    return _replaced(text, user, mark, r"(?<=[/\['\"])", r"(?=[/\]'\"])")
+
+
+def _replaced(text: str, user: str, mark: str, before: str, after: str) -> str:
+    for spelled in {user, encode(user, folds_case=False), encode(user, folds_case=True)}:
+        text = re.sub(before + re.escape(spelled) + after, mark, text)
+    return text
+
+
 def shard(user: str) -> str:
     """Two hex digits that spread users evenly over 256 directories."""
     return hashlib.sha256(user.encode()).hexdigest()[:2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -21,12 +21,13 @@ UNKNOWN = (
 ELSEWHERE = "on this kind of store old versions are not looked at: where versioning or soft delete is on, remove them yourself"
 
 
-def remove_old_versions(places: Iterable[Location]) -> tuple[int, str]:
+def remove_old_versions(places: Iterable[Location], removed: Callable[[int], None]) -> str:
     """Removes every version but the newest, and every mark of a deletion, below these places.
 
-    Returns how many went, and what remains to be done by hand; empty where nothing is. Directories have no versions.
+    `removed` is told how many more went. Returns what remains to be done by hand; empty where nothing is. Directories have
+    no versions.
     """
-    removed, notes = 0, set()
+    notes = set()
     for place in places:
         scheme, separator, rest = canonical(place.uri).partition("://")
         if not separator or scheme == "memory":
@@ -35,31 +36,28 @@ def remove_old_versions(places: Iterable[Location]) -> tuple[int, str]:
             notes.add(ELSEWHERE)
             continue
         bucket, _, prefix = rest.partition("/")
-        count, note = _remove(place, bucket, f"{prefix}/")
-        removed += count
-        notes.add(note)
-    return removed, "; ".join(sorted(notes - {""}))
+        notes.add(_remove(place, bucket, f"{prefix}/", removed))
+    return "; ".join(sorted(notes - {""}))
 
 
-def _remove(place: Location, bucket: str, prefix: str) -> tuple[int, str]:
+def _remove(place: Location, bucket: str, prefix: str, removed: Callable[[int], None]) -> str:
     try:
         import boto3  # an optional dependency
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
-        return 0, UNKNOWN
+        return UNKNOWN
     client = boto3.client("s3", **boto_options(place, os.environ))
-    removed = 0
     try:
         old = _old_versions(client, bucket, prefix)
         while batch := list(islice(old, _AT_ONCE)):
             answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
             refused = answer.get("Errors", [])
-            removed += len(batch) - len(refused)
+            removed(len(batch) - len(refused))
             if refused:
-                return removed, f"{len(refused)} old versions in {bucket} could not be removed: {refused[0].get('Message')}"
+                return f"{len(refused)} old versions in {bucket} could not be removed: {refused[0].get('Message')}"
     except (BotoCoreError, ClientError) as error:
-        return removed, f"old versions in {bucket} may remain: {error}; remove them with aws s3api delete-objects"
-    return removed, ""
+        return f"old versions in {bucket} may remain: {error}; remove them with aws s3api delete-objects"
+    return ""
 
 
 def _old_versions(client: Any, bucket: str, prefix: str) -> Iterator[dict[str, str]]:

@@ -15,14 +15,16 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
     match room:
         case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
             return "a cut of the write log that marks the user by name"
-        case "tags" if formats.field(said, "user") == user:
-            return "a tag of the user"
+        case "tags" | "leases" if formats.field(said, "user") == user:
+            return "a tag of the user" if room == "tags" else "a reader's lease on the user's scope"
         case "live" if formats.field(said, "user") == user:
             return "a subscription of the user"
-        case "scopes" if isinstance(said, list) and user in said:
+        case "scopes" if user in _listed(said):
             return "the user in the list of a table's scopes"
         case "jobs" if _job_names(said, user):
             return "a job that names the user"
+        case "audit" if user in (formats.field(said, "actor_user_id"), formats.field(said, "subject_user_id")):
+            return "an entry of the audit log that names the user"
     return ""
 
 
@@ -38,6 +40,12 @@ def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
     if formats.field(said, "user_id") == user and table in tables:
         return "a manifest of the user's scope"
     return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+
+def _listed(said: object) -> list[object]:
+    """The users of a list of scopes: of an entry, or of what entries were folded into."""
+    users = formats.field(said, "users") if isinstance(said, dict) else said
+    return users if isinstance(users, list) else []
 
 
 def _job_names(job: object, user: str) -> bool:

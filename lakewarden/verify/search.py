@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 
 from lakewarden.connection import Location
 from lakewarden.storage.location import join
@@ -23,6 +26,14 @@ _STATE = "_lakewarden"
 _DELTA_LOG = "_delta_log/"
 _INSIDE = frozenset({"_delta_log", "_files"})
 """Directories in every scope, whatever a user may be called."""
+
+_OF_LOGS = frozenset({"log", "live"})
+_OF_TABLES = frozenset({"tags", "leases", "scopes"})
+_OF_ALL = frozenset({"jobs", "audit"})
+"""Rooms of the warehouse's state by what they belong to: single tables, or all of the warehouse."""
+
+_AT_ONCE = 8
+"""Objects that are read at once: on an object store most of the time is waiting."""
 
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
@@ -61,7 +72,7 @@ class Search:
     """Look at old versions in a bucket too; not where it is known already that they could not be removed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Finding:
     uri: str
     what: str
@@ -87,8 +98,8 @@ def search(wanted: Search) -> Searched:
     """
     look = _Look(wanted)
     seen = {found.uri: found for found in _places(wanted)}
-    for found in seen.values():
-        look.at(found)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        deque(pool.map(look.at, seen.values()), maxlen=0)
     for place in (Location(wanted.warehouse).below(_STATE), *wanted.storages) if wanted.versions else ():
         old = OldVersions(place)
         for each in old:
@@ -96,7 +107,7 @@ def search(wanted: Search) -> Searched:
     lines = "".join(f"{uri} {seen[uri].size}\n" for uri in sorted(seen))
     checksum = hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
     total = sum(found.size for found in seen.values())
-    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(look.findings))
+    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(sorted(look.findings)))
 
 
 def _places(wanted: Search) -> Iterator[Found]:
@@ -115,7 +126,7 @@ def _below(table: Suspect, found: Found) -> bool:
 
 
 class _Look:
-    """One search under way."""
+    """One search under way; safe for threads."""
 
     def __init__(self, wanted: Search) -> None:
         self._wanted = wanted
@@ -124,6 +135,7 @@ class _Look:
         self._logs = {suspect.log_id for suspect in wanted.suspects}
         self._tables = {suspect.table_id for suspect in wanted.suspects}
         self._names = {f"{suspect.namespace}.{suspect.name}" for suspect in wanted.suspects}
+        self._counting = Lock()
         self.findings: list[Finding] = []
         self.coincidences = 0
         self.read = 0
@@ -141,23 +153,23 @@ class _Look:
             if self._in_users_scope(old.found):
                 self._report(old.found, "an old version in the user's scope")
         elif key.startswith("log/") and "/cuts/" not in key and key.split("/")[1] in self._logs:
-            self.read += 1
+            self._count(read=1)
             if self._wanted.user in (formats.log_users(place.content(old)) or ()):
                 self._report(old.found, "an old version with rows of the user in the write log")
 
     def _in_users_scope(self, found: Found) -> bool:
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
-            whose = match(suspect.template, suspect.namespace, suspect.name, key)
-            if key != found.uri and whose is not None and stands_for(whose.user, self._wanted.user):
+            whose = None if key == found.uri else match(suspect.template, suspect.namespace, suspect.name, key)
+            if whose is not None and stands_for(whose.user, self._wanted.user):
                 return True
         return False
 
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
-        asked = {"log": self._logs, "live": self._logs, "tags": self._tables, "scopes": self._tables}.get(room, set())
-        relevant = owner in asked or room == ".tmp" or (room == "jobs" and self._wanted.whole)
+        asked = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
+        relevant = owner in asked or room == ".tmp" or (room in _OF_ALL and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
         if room == "erasures" and rest == f"asked/{self._wanted.mark}":
@@ -171,7 +183,7 @@ class _Look:
         if what:
             self._report(found, what)
         elif self._wanted.deep and self._word.search(data):
-            self.coincidences += 1
+            self._count(coincidences=1)
 
     def _at_data(self, found: Found) -> None:
         what, known, suspect = self._by_path(found)
@@ -197,8 +209,8 @@ class _Look:
         user = self._wanted.user
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
-            folders = within(suspect.template, suspect.namespace, suspect.name, key)
-            if key == found.uri or folders is None:
+            folders = None if key == found.uri else within(suspect.template, suspect.namespace, suspect.name, key)
+            if folders is None:
                 continue
             whose = match(suspect.template, suspect.namespace, suspect.name, key)
             if whose is not None and stands_for(whose.user, user):
@@ -222,7 +234,7 @@ class _Look:
         if not self._word.search(text):
             return
         if known or _OWN.search(found.key) or not self._wanted.whole or self._is_of_table(found):
-            self.coincidences += 1
+            self._count(coincidences=1)
         else:
             self._report(found, "the user's id in an object that is nobody's")
 
@@ -232,16 +244,21 @@ class _Look:
 
     def _content(self, found: Found) -> bytes | None:
         data = content(found)
-        self.read += data is not None
+        self._count(read=data is not None)
         return data
 
     def _ends(self, found: Found) -> bytes:
         """Of a large file its footer, or its beginning: what says whose it is."""
-        self.read += 1
+        self._count(read=1)
         length = formats.footer_bytes(part(found, found.size - 8, 8))
         if length:
             return formats.only_footer(part(found, found.size - length, length))
         return part(found, 0, _SMALL)
+
+    def _count(self, *, read: int = 0, coincidences: int = 0) -> None:
+        with self._counting:
+            self.read += read
+            self.coincidences += coincidences
 
     def _report(self, found: Found, what: str) -> None:
         self.findings.append(Finding(found.uri, what))

@@ -32,6 +32,10 @@ drop   SHARED -          No No  No  Yes Yes
 create SYSTEM -          No No  No  No  No
 alter  SYSTEM -          No No  No  No  No
 drop   SYSTEM -          No No  No  No  No
+move   USER   -          No No  No  Yes Yes
+move   STREAM -          No No  No  Yes Yes
+move   SHARED -          No No  No  Yes Yes
+move   SYSTEM -          No No  No  No  No
 read   SYSTEM -          No No  No  Yes Yes
 write  SYSTEM -          No No  No  No  No
 read   SHARED PUBLIC     Yes Yes Yes Yes Yes

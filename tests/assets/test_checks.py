@@ -76,7 +76,7 @@ def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.Dagst
 
 @pytest.fixture
 def ada(chat: str) -> str:
-    return str(next(Path(chat).rglob("ada/_delta_log")).parent)
+    return f"{chat}/data/chat/messages/ada"
 
 
 def repeat_a_key(uri: str) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -23,7 +25,6 @@ def test_users_are_added_and_read_by_table(store: ObjectStore) -> None:
     registry.add("t1", ["a/b", "é", "a/b"])
     registry.add("t1", ["c"])
     registry.add("t2", ["other"])
-    registry.add("t1", [])
     assert registry.users("t1") == {"a/b", "é", "c"}
     assert ScopeRegistry(store, random_id).users("t1") == {"a/b", "é", "c"}
     assert len(store.list("scopes/t1")) == 2
@@ -42,6 +43,59 @@ def test_many_objects_are_folded(store: ObjectStore) -> None:
         registry.add("t", [f"u{number}"])
     assert len(store.list("scopes/t")) <= 65
     assert registry.users("t") == {f"u{number}" for number in range(300)}
+
+
+class Between:
+    """Something happens once, right before the next object is created."""
+
+    def __init__(self, store: ObjectStore, act: Callable[[], object]) -> None:
+        self._store = store
+        self._acts = [act]
+
+    def create(self, key: str, data: bytes) -> None:
+        while self._acts:
+            self._acts.pop()()
+        self._store.create(key, data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["entries", "a fold"])
+def test_two_who_are_forgotten_at_once_stay_forgotten(store: ObjectStore, fold: bool) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b", "c", "d"])
+    if fold:
+        registry.discard("t", "d")
+    slow = cast("ObjectStore", Between(store, lambda: registry.discard("t", "a")))
+    assert ScopeRegistry(slow, random_id).discard("t", "b")
+    assert registry.users("t") == {"c"} | (set() if fold else {"d"})
+    assert len(store.list("scopes")) == 1
+
+
+def test_whom_nobody_knows_any_more_no_object_names(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b"])
+    registry.discard("t", "b")
+    store.create("scopes/t/fold-000000000000", b'{"users": ["a"], "entries": []}')  # made by somebody who was killed
+    assert registry.discard("t", "a")
+    assert not registry.discard("t", "a")
+    assert [b'"a"' in store.get(found.key) for found in store.list("scopes")] == [False]
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_was_noted_is_taken_back_and_what_others_noted_stays(store: ObjectStore, folded: bool) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a"])
+    noted = registry.add("t", ["b", "c"])
+    if folded:
+        registry.discard("t", "nobody")
+        registry.add("t", ["d"])
+        registry.discard("t", "d")
+    else:
+        registry.add("t", ["b"])
+    registry.withdraw("t", noted, ["b"])
+    assert registry.users("t") == ({"a", "c"} if folded else {"a", "b", "c"})
 
 
 def test_a_dropped_table_is_forgotten(store: ObjectStore) -> None:

@@ -7,9 +7,9 @@ import pytest
 from lakewarden.access.roles import Role
 from lakewarden.catalog.changes import drop_storage, first_catalog
 from lakewarden.catalog.codec import Written, decode, encode
-from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.model import Catalog, User
 from lakewarden.catalog.passwords import check_password, hash_password, is_password
-from lakewarden.catalog.users import UserChange, add_user, alter_user, drop_user, find_user, new_user, role_of
+from lakewarden.catalog.users import UserChange, add_user, alter_user, drop_user, find_user, role_of
 from lakewarden.errors import AlreadyExists, InUse, InvalidArgument, NotFound, PermissionDenied
 from tests.catalog.build import NOW, storage
 
@@ -17,12 +17,14 @@ LATER = NOW + timedelta(hours=1)
 
 
 def _with(role: Role = "user", **fields: str) -> Catalog:
-    user = new_user("alice", role, NOW, auth_type="internal", **fields)  # type: ignore[arg-type]
+    user = User("alice", role, "internal", NOW, NOW, **fields)  # type: ignore[arg-type]
     return add_user(first_catalog(), user, "system")
 
 
 def test_a_user_is_kept_with_the_catalog_and_comes_back_as_it_was() -> None:
-    catalog = add_user(first_catalog(), new_user("bob@x", "service", NOW, password_hash="$argon2id$", email="b@x.org"), "dba")
+    catalog = add_user(
+        first_catalog(), User("bob@x", "service", "password", NOW, NOW, password_hash="$argon2id$", email="b@x.org"), "dba"
+    )
     assert decode(encode(Written(catalog, (), NOW)), "test").catalog == catalog
     assert "argon2id" not in repr(catalog)
 
@@ -42,14 +44,14 @@ def test_dropping_is_soft_and_the_name_stays_taken() -> None:
     with pytest.raises(NotFound):
         drop_user(catalog, "alice", "dba", LATER)
     with pytest.raises(AlreadyExists, match="was dropped"):
-        add_user(catalog, new_user("alice", "user", NOW, auth_type="internal"), "dba")
+        add_user(catalog, User("alice", "user", "internal", NOW, NOW), "dba")
 
 
 @pytest.mark.parametrize("act", ["create", "promote", "alter", "drop"])
 def test_only_system_reaches_users_of_the_role_system(act: str) -> None:
     def attempt(by: Role) -> None:
         if act == "create":
-            add_user(first_catalog(), new_user("root", "system", NOW, auth_type="internal"), by)
+            add_user(first_catalog(), User("root", "system", "internal", NOW, NOW), by)
         elif act == "promote":
             alter_user(_with(), "alice", UserChange(role="system"), by, NOW)
         elif act == "alter":
@@ -82,11 +84,11 @@ def test_an_email_has_a_form(email: str) -> None:
 
 def test_a_password_s_user_has_one_and_others_have_none() -> None:
     with pytest.raises(InvalidArgument):
-        new_user("x", "user", NOW)
+        add_user(first_catalog(), User("x", "user", "password", NOW, NOW), "dba")
     with pytest.raises(InvalidArgument):
-        new_user("x", "user", NOW, auth_type="oauth", password_hash="h")
+        add_user(first_catalog(), User("x", "user", "oauth", NOW, NOW, password_hash="h"), "dba")
     with pytest.raises(InvalidArgument, match="anonymous"):
-        new_user("x", "anonymous", NOW, auth_type="internal")
+        add_user(first_catalog(), User("x", "anonymous", "internal", NOW, NOW), "dba")
     with pytest.raises(InvalidArgument, match="without a password"):
         alter_user(_with(), "alice", UserChange(password_hash="h"), "dba", NOW)
 

@@ -175,6 +175,8 @@ def test_words_after_two_dashes_are_no_options() -> None:
         ["restore", NOTES, "--version", "first"],
         ["storage", "create"],
         ["tag", NOTES],
+        ["move", NOTES],
+        ["move", NOTES, "--to", "cold", "--cancel"],
     ],
 )
 def test_wrong_usage(call: Call, arguments: list[str]) -> None:
@@ -334,6 +336,17 @@ def test_storages(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
     assert call("storage", "drop", "cold").status == 0
     assert call("storage", "drop", "cold", "--format", "json").failure[0] == "NOT_FOUND"
     assert [storage.id for storage in lake.storages()] == ["local"]
+
+
+def test_move(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    assert call("storage", "create", "cold", "--base", str(tmp_path / "cold")).status == 0
+    assert call("move", NOTES, "--to", "nowhere", "--format", "json").failure[0] == "NOT_FOUND"
+    rows = call("move", NOTES, "--to", "cold", "--format", "json").rows
+    assert {(row["operation"], row["outcome"]) for row in rows} == {("move", "done")}
+    assert all(str(row["uri"]).startswith(str(tmp_path / "cold")) for row in rows)
+    assert "nothing to move" in call("move", NOTES, "--to", "cold").out
+    assert {row["outcome"] for row in call("move", NOTES, "--cancel", "--format", "json").rows} == {"skipped"}
+    assert lake.table(NOTES).table.options.storage_id == "cold"
 
 
 def test_jobs(lake: Lakehouse, call: Call) -> None:

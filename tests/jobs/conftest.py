@@ -11,7 +11,8 @@ import pytest
 from resources.lakehouse import LakehouseResource
 from resources.spark import SparkResource
 from tests.fixtures.chat import make_chat
-from tests.fixtures.dagster import sqlite_instance
+from tests.fixtures.dagster import on_postgres, sqlite_instance
+from tests.fixtures.postgres import PostgresServer
 
 RunJob = Callable[..., dg.ExecuteInProcessResult]
 
@@ -30,8 +31,18 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
+def postgres_instance(postgres: PostgresServer, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with on_postgres(tmp_path / "dagster", postgres) as instance:
+        yield instance
+
+
+@pytest.fixture
 def run_job(chat: str, instance: dg.DagsterInstance) -> RunJob:
     """Runs a job over the warehouse in this process; its one op has the job's name without `_job`."""
+    return runner(chat, instance)
+
+
+def runner(chat: str, instance: dg.DagsterInstance) -> RunJob:
     spark = SparkResource()
 
     def run(job: dg.JobDefinition, config: Mapping[str, object] | None = None) -> dg.ExecuteInProcessResult:

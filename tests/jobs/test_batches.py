@@ -1,9 +1,8 @@
 """Events stored in batches: every one there, cheap, and Dagster's inside as it is counted on."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -22,7 +21,6 @@ from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
-from tests.fixtures.postgres import PostgresServer
 
 pytestmark = DAGSTER
 
@@ -67,15 +65,6 @@ def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> Non
         book()
 
     assert booking_job.execute_in_process(instance=instance).success
-
-
-@pytest.fixture
-def postgres_instance(postgres: PostgresServer, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    place = f"hostname: {postgres.host}, port: {postgres.port}, username: {postgres.user}, password: {postgres.password}"
-    storage = f"storage: {{postgres: {{postgres_db: {{{place}, db_name: {postgres.database}}}}}}}\n"
-    (tmp_path / "dagster.yaml").write_text(f"telemetry: {{enabled: false}}\n{storage}")
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        yield instance
 
 
 def assert_all_there(instance: dg.DagsterInstance, table: TableName, users: int) -> None:

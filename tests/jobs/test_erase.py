@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
+import psycopg2
 import pytest
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
@@ -17,6 +19,7 @@ from dagster._core.scheduler.instigation import (
     TickStatus,
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from psycopg2 import sql
 
 from jobs.erase import erase_job
 from jobs.export import export_job
@@ -24,9 +27,11 @@ from jobs.flush import flush_job
 from jobs.record import record_job
 from jobs.tags import SCOPE
 from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.bucket import path_of
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
-from tests.jobs.conftest import RunJob
+from tests.fixtures.postgres import PostgresServer
+from tests.jobs.conftest import RunJob, runner
 
 pytestmark = DAGSTER
 
@@ -47,6 +52,11 @@ def naming(home: Path, word: str = USER) -> list[str]:
 
 @pytest.fixture
 def known(chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path) -> str:
+    make_known(chat, instance, run_job, tmp_path)
+    return chat
+
+
+def make_known(chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path) -> None:
     """Dagster knows the user by forms, tags, partitions, events, a failure and an export."""
     write(chat, USER, 1, 2)
     assert run_job(record_job).success
@@ -55,7 +65,6 @@ def known(chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Pa
     assert run_job(export_job, {"user": USER, "to": str(tmp_path / "out")}).success
     run = instance.create_run_for_job(flush_job, tags={SCOPE: f"{MESSAGES}[{USER}]"}, status=dg.DagsterRunStatus.SUCCESS)
     assert run.tags[SCOPE]
-    return chat
 
 
 def test_an_export_is_an_event_of_the_users_partition(known: str, instance: dg.DagsterInstance, tmp_path: Path) -> None:
@@ -87,9 +96,34 @@ def test_nothing_of_dagsters_names_an_erased_user(
         assert lake.verify_erased(USER, deep=True).findings == ()
 
 
-def test_ticks_that_asked_for_runs_of_the_user_go_too(
-    chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path
+def rows_naming(server: PostgresServer, word: str = USER) -> list[str]:
+    """A grep over every row of every table; in which tables it was found."""
+    place = {"host": server.host, "port": server.port, "user": server.user, "dbname": server.database}
+    with closing(psycopg2.connect(**place)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        found = []
+        for (table,) in cursor.fetchall():
+            wanted = sql.SQL("SELECT count(*) FROM {} AS each WHERE each::text LIKE %s").format(sql.Identifier(table))
+            cursor.execute(wanted, [f"%{word}%"])
+            found += [table] if cursor.fetchone() != (0,) else []
+    return sorted(found)
+
+
+def test_nothing_on_postgres_names_an_erased_user(
+    chat: str, postgres: PostgresServer, postgres_instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
+    run_job = runner(chat, postgres_instance)
+    make_known(chat, postgres_instance, run_job, tmp_path)
+    sensor_tick(postgres_instance)
+    assert {"runs", "run_tags", "event_logs", "dynamic_partitions", "asset_keys", "job_ticks"} <= set(rows_naming(postgres))
+    assert run_job(erase_job, {"request": ask(chat), "dry_run": False}).success
+    assert rows_naming(postgres) == []
+    assert naming(tmp_path / "dagster") == []
+    assert postgres_instance.get_materialized_partitions(KEY) == {"ada", "bob", "eve"}, "the others are booked again"
+
+
+def sensor_tick(instance: dg.DagsterInstance) -> None:
+    """The flush sensor has asked for a run of the user."""
     target = InProcessCodeLocationOrigin(LoadableTargetOrigin(python_file="orchestration/definitions.py"))
     origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(target, "repository"), "flush_sensor")
     state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData(min_interval=15))
@@ -106,6 +140,12 @@ def test_ticks_that_asked_for_runs_of_the_user_go_too(
         run_requests=[request],
     )
     instance.create_tick(asked)
+
+
+def test_ticks_that_asked_for_runs_of_the_user_go_too(
+    chat: str, instance: dg.DagsterInstance, run_job: RunJob, tmp_path: Path
+) -> None:
+    sensor_tick(instance)
     assert naming(tmp_path / "dagster"), "the tick names the user"
     assert run_job(erase_job, {"request": ask(chat), "dry_run": False}).success
     assert naming(tmp_path / "dagster") == []
@@ -126,8 +166,7 @@ def test_a_failure_does_not_name_the_user(chat: str, instance: dg.DagsterInstanc
     write(chat, USER, 1, 2)
     with Lakehouse.open(chat) as lake:
         lake.flush()
-        home = Path(lake.warehouse.uri) / "data" / "chat" / "messages"
-    stray = home / "ada" / USER / "x"
+        stray = path_of(lake.warehouse.uri) / "data/chat/messages/ada" / USER / "x"
     stray.parent.mkdir()
     stray.write_text("x")
     assert not run_job(erase_job, {"request": ask(chat), "dry_run": False}).success

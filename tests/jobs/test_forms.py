@@ -12,6 +12,7 @@ from jobs.erase import EraseConfig, erase_job
 from jobs.evict import EvictConfig, evict_job
 from jobs.export import export_job
 from jobs.flush import FlushConfig, flush_job
+from jobs.move import MoveConfig, move_job
 from jobs.optimize import OptimizeConfig, optimize_job
 from jobs.queued import run_queued_job
 from jobs.record import RecordConfig, record_job
@@ -28,6 +29,7 @@ JOBS = [
     evict_job,
     erase_job,
     export_job,
+    move_job,
     run_queued_job,
     compact_job,
     optimize_job,
@@ -38,6 +40,7 @@ JOBS = [
 FORMS = [
     FlushConfig,
     EvictConfig,
+    MoveConfig,
     CompactConfig,
     OptimizeConfig,
     VacuumConfig,
@@ -57,7 +60,7 @@ def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "job", [job for job in JOBS if job not in (restore_job, erase_job, export_job)], ids=lambda job: job.name
+    "job", [job for job in JOBS if job not in (restore_job, erase_job, export_job, move_job)], ids=lambda job: job.name
 )
 def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
     check(job, {})

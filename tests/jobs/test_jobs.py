@@ -1,7 +1,5 @@
 """Every job over a real small warehouse: what it does there, and what Dagster then knows."""
 
-from pathlib import Path
-
 import dagster as dg
 import pytest
 from deltalake import DeltaTable
@@ -14,6 +12,7 @@ from jobs.record import record_job
 from jobs.restore import restore_job
 from jobs.vacuum import vacuum_job
 from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.bucket import path_of
 from tests.fixtures.chat import MESSAGES, ROOMS, USERS, contents, write
 from tests.fixtures.dagster import DAGSTER
 from tests.jobs.conftest import RunJob
@@ -57,7 +56,7 @@ def test_flush_books_each_scope_with_its_numbers_and_history(chat: str, instance
     assert metadata["dagster/table_name"].value == MESSAGES
     assert metadata["operation"].value == "flush"
     assert metadata["path"].value == metadata["dagster/uri"].value
-    assert Path(str(metadata["path"].value)).is_dir()
+    assert path_of(metadata["path"].value).is_dir()
     history = metadata["history"]
     assert isinstance(history, dg.TableMetadataValue)
     assert [record.data["version"] for record in history.records] == [2, 1, 0]
@@ -132,7 +131,7 @@ def test_restore_to_nowhere_fails_with_the_reason(run_job: RunJob, target: dict[
 def test_one_bad_scope_is_named_and_hides_no_other(chat: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
     for user in USERS:
         write(chat, user, 10)
-    broken = next(Path(chat).rglob("bob/_delta_log/00000000000000000001.json"))
+    broken = path_of(chat) / "data/chat/messages/bob/_delta_log/00000000000000000001.json"
     broken.write_text("no JSON")
     result = run_job(flush_job)
     assert not result.success

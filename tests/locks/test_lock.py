@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakewarden.catalog.changes import add_namespace
 from lakewarden.catalog.leases import grant, under
@@ -77,12 +78,12 @@ def test_processes_take_turns(state: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("on_postgres")
 def test_processes_take_turns_by_postgres(tmp_path: Path) -> None:
-    factory = LockFactory(str(tmp_path / "state"), QUICK.model_copy(update={"kind": "postgres"}))
+    factory = LockFactory(str(tmp_path / "state"), replace(QUICK, kind="postgres"))
     assert _count_in_processes(factory, tmp_path / "counter") == 30
 
 
 def test_threads_take_turns_in_one_process(tmp_path: Path) -> None:
-    factory = LockFactory(str(tmp_path / "state"), QUICK.model_copy(update={"kind": "process"}))
+    factory = LockFactory(str(tmp_path / "state"), replace(QUICK, kind="process"))
     counter = tmp_path / "counter"
     counter.write_text("0")
     threads = [threading.Thread(target=count_up, args=(factory, counter, 20)) for _ in range(4)]
@@ -109,7 +110,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
 
 @pytest.mark.usefixtures("on_postgres")
 def test_postgres_knows_at_once_that_a_holder_died(tmp_path: Path) -> None:
-    slow = LockSettings(kind="postgres", lease_seconds=3600, acquire_seconds=30)
+    slow = LockSettings(kind="postgres", lease_seconds=3600.0, acquire_seconds=30)
     factory = LockFactory(str(tmp_path / "state"), slow)
     assert ended(start(die_holding, factory)) == KILLED
     assert factory.create().run_with_lock("chat", "messages", lambda: "done") == "done"

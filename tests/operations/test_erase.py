@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,25 +13,24 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.certificate import Certificate
+from lakewarden.catalog.changes import begin_drop
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import close_user, open_user
+from lakewarden.log.gather import Receipt
+from lakewarden.log.record import LogBatch
 from lakewarden.log.segment import Chunk, pack_segment
 from lakewarden.log.writer import LogWriter
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process
-from lakewarden.operations.flush import flush_scopes
 from lakewarden.operations.jobs import JobLog
 from lakewarden.report import ScopeReport
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
+from tests.fixtures.sleepers import sleeping_flush
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
-
-_TABLES = ("chat.notes", "chat.likes", "chat.rooms")
-_USERS = tuple(f"u{number}" for number in range(50))
-_ERASED = _USERS[::5]
 
 
 class Died(BaseException):
@@ -71,89 +67,6 @@ def raw_hits(lake: Lakehouse, needle: str) -> list[str]:
 
 def planted(lake: Lakehouse, user: str, deep: bool = False) -> list[str]:
     return [finding.what for finding in lake.verify_erased(user, deep=deep).findings]
-
-
-def _fill(lake: Lakehouse, tokens: dict[str, str]) -> None:
-    """Three flushed versions a scope, and hot rows in segments that users share; rows are stored as they are."""
-    for name in _TABLES:
-        lake.create_table(
-            name,
-            type="USER",
-            columns=[Column("id", "BIGINT"), Column("text", "TEXT")],
-            primary_key=["id"],
-            options={"COMPRESSION": "none"},
-        )
-        for version in range(3):
-            _write_all(lake, name, version, tokens)
-            lake.flush(name)
-        _write_all(lake, name, 3, tokens)
-
-
-def _write_all(lake: Lakehouse, name: str, version: int, tokens: dict[str, str]) -> None:
-    rows = [{"user": user, "id": version % 2, "text": f"{token} {version}"} for user, token in tokens.items()]
-    lake.table(name).write(rows, user_column="user")
-
-
-@contextmanager
-def _others_write(lake: Lakehouse, users: tuple[str, ...]) -> Iterator[list[dict[tuple[str, str, int], str]]]:
-    """Two threads that write rows of others, and one that flushes; what was acknowledged."""
-    stop = threading.Event()
-    acknowledged: list[dict[tuple[str, str, int], str]] = [{}, {}]
-    failures: list[LakewardenError] = []
-
-    def write(number: int) -> None:
-        tables = {name: lake.table(name) for name in _TABLES}
-        at = 0
-        while not stop.is_set():
-            at += 1
-            user, name = users[at % len(users)], _TABLES[at % 3]
-            key = 100 + number * 1000 + at
-            try:
-                tables[name].write([{"id": key, "text": f"late {at}"}], user=user)
-            except LakewardenError as error:
-                failures.append(error)
-                return
-            acknowledged[number][name, user, key] = f"late {at}"
-
-    def flush() -> None:
-        while not stop.is_set():
-            lake.flush()
-            stop.wait(0.2)
-
-    threads = [*(threading.Thread(target=write, args=(number,)) for number in range(2)), threading.Thread(target=flush)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield acknowledged
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert failures == []
-
-
-@pytest.mark.slow
-def test_ten_of_fifty_users_are_erased_while_others_write(lake: Lakehouse) -> None:
-    tokens = {user: secrets.token_hex(12) for user in _USERS}
-    lake.create_namespace("chat")
-    _fill(lake, tokens)
-    lake.tag(NOTES, "before", user=_ERASED[0])
-    kept = tuple(user for user in _USERS if user not in _ERASED)
-    before = {(name, user): strong(lake.table(name), user) for name in _TABLES for user in kept}
-
-    with _others_write(lake, kept) as acknowledged:
-        made = [lake.erase(user, deep=user == _ERASED[0]) for user in _ERASED]
-
-    assert [certificate.result for certificate in made] == ["complete"] * len(_ERASED)
-    for user in _ERASED:
-        assert raw_hits(lake, tokens[user]) == []
-        assert lake.verify_erased(user).findings == ()
-    assert lake.verify_erased(_ERASED[-1], deep=True).findings == ()
-    late = acknowledged[0] | acknowledged[1]
-    for (name, user), rows in before.items():
-        expected = rows | {key: text for (table, owner, key), text in late.items() if (table, owner) == (name, user)}
-        assert strong(lake.table(name), user) == expected
-    assert raw_hits(lake, tokens[kept[0]]) != []
 
 
 def test_a_user_may_start_anew_beyond_the_old_rows(lake: Lakehouse) -> None:
@@ -203,7 +116,7 @@ def test_a_closed_user_is_refused_and_others_in_the_same_call_may_try_again(lake
     assert (strong(table, "ann"), strong(table, "bob")) == ({1: "z"}, {1: "y"})
 
 
-_STEPS = ("begun", "closed", "filled", "cut", "fenced", "removed", "searched", "certified")
+_STEPS = ("begun", "closed", "filled", "cut", "fenced", "forgotten", "removed", "searched", "certified")
 
 
 @pytest.mark.parametrize("step", [f"erase:{step}" for step in _STEPS])
@@ -212,8 +125,12 @@ def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: 
     for user in ("ann", "bob"):
         table.write(notes({1: f"cold of {user}"}), user=user)
     lake.flush()
+    lake.tag(NOTES, "before", user="ann")
+    lake.export("ann", f"{lake.warehouse.uri}/exports/x")
     for user in ("ann", "bob"):
         table.write(notes({2: f"hot of {user}"}), user=user)
+    files = sum(path.is_file() for path in scope_path(lake, "ann").rglob("*"))
+    jobs = sum(job.parameters.get("user") == "ann" for job in lake.jobs())
     with pytest.raises(Died):
         run_erase(lake, "ann", dies(step))
     if step != "erase:begun":
@@ -221,9 +138,13 @@ def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: 
             lake.table(NOTES).write(notes({3: "x"}), user="ann")
     with pytest.raises(Conflict, match="other tables"):
         lake.erase("ann", [_second(lake)])
-    lake.flush()
+    flushed = [report.scope.user for report in lake.flush()]  # the user too, as long as the rows are in the log
     certificate = run_erase(lake, "ann", job_id="UC-2")
     assert (certificate.result, certificate.erasure) == ("complete", "UC-1")
+    found = certificate.tables[0]
+    expected = (0, files + 2) if "ann" in flushed else (1, files)  # a data file and a commit
+    assert (found.table, found.hot_rows, found.files, found.tags) == (NOTES, *expected, 1)
+    assert (certificate.exports, certificate.jobs) == (1, jobs)
     assert strong(table, "ann") == {}
     assert raw_hits(lake, "of ann") == []
     assert strong(table, "bob") == {1: "cold of bob", 2: "hot of bob"}
@@ -234,6 +155,77 @@ def test_an_interrupted_erasure_goes_on_where_it_stopped(lake: Lakehouse, step: 
 def _second(lake: Lakehouse) -> str:
     lake.create_table("chat.second", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
     return "chat.second"
+
+
+def test_streams_leases_and_the_audit_log_are_covered(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    stream = lake.create_table("chat.typing", type="STREAM", columns=columns, options={"TTL_SECONDS": "3600"})
+    for user in ("ann-7f3a", "bob"):
+        table.write(notes({1: "cold"}), user=user)
+        stream.write(notes({1: f"typed by {user}"}), user=user)
+    lake.flush()
+    table.lease(user="ann-7f3a", seconds=3600)
+    table.lease(user="bob", seconds=3600)
+    lake.session(user="root", role="system").sql("EXECUTE AS USER 'ann-7f3a' (SELECT * FROM chat.notes)")
+    found = planted(lake, "ann-7f3a")
+    assert "a reader's lease on the user's scope" in found
+    assert "an entry of the audit log that names the user" in found
+    assert found.count("rows of the user in the write log") == 1
+    certificate = lake.erase("ann-7f3a", deep=True, asked_by="ann-7f3a")
+    assert {entry.table: entry.hot_rows for entry in certificate.tables} == {NOTES: 0, "chat.typing": 1}
+    assert (certificate.asked_by, certificate.audit) == (certificate.user, 1)
+    assert raw_hits(lake, "typed by ann") == []
+    assert [hit for hit in raw_hits(lake, "ann-7f3a") if not hit.startswith("data/")] == []
+    assert stream.read(user="bob").num_rows == 1
+    assert len(list(Path(lake.warehouse.uri, "_lakewarden", "leases").rglob("*/*/*"))) == 1
+    stream.write(notes({2: "anew"}), user="ann-7f3a")
+    assert stream.read(user="ann-7f3a").column("text").to_pylist() == ["anew"]
+
+
+def test_a_table_whose_drop_was_interrupted_is_erased_too(lake: Lakehouse) -> None:
+    table = make_notes(lake, options={"COMPRESSION": "none"})
+    table.write(notes({1: "token-of-ann"}), user="ann")
+    lake.flush()
+    lake.warehouse.catalog.change(lambda before: begin_drop(before, table.table.name))
+    assert lake.erase("ann").result == "complete"
+    assert raw_hits(lake, "token-of-ann") == []
+
+
+@pytest.fixture
+def photos(lake: Lakehouse) -> TableClient:
+    lake.create_namespace("chat")
+    columns = [Column("id", "BIGINT"), Column("photo", "FILE")]
+    return lake.create_table("chat.photos", type="USER", columns=columns, primary_key=["id"])
+
+
+def test_files_go_and_none_is_taken_meanwhile(lake: Lakehouse, photos: TableClient) -> None:
+    photos.put_file({"id": 1}, "photo", b"token-of-ann", name="a.txt", user="ann")
+    with pytest.raises(Died):
+        run_erase(lake, "ann", dies("erase:removed"))
+    with pytest.raises(BeingErased):
+        photos.put_file({"id": 2}, "photo", b"token-of-ann", name="b.txt", user="ann")
+    assert run_erase(lake, "ann", job_id="UC-2").tables[0].files == 1
+    assert raw_hits(lake, "token-of-ann") == []
+    assert photos.users() == []
+
+
+def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableClient) -> None:
+    """Its writer looked before the user was closed."""
+    mark = lake.warehouse.erasures.mark("ann")
+
+    class Late(LogWriter):
+        def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
+            close_user(lake.warehouse.state, photos.table.log_id, mark)
+            return super().append(batch, after)
+
+    warehouse = lake.warehouse
+    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
+    slow = Late(warehouse.state, photos.table.log_id, settings, clock, new_id, warehouse.erasures.mark)
+    with pytest.raises(BeingErased):
+        replace(photos, writer=slow).put_file({"id": 2}, "photo", b"token-of-ann", name="b.txt", user="ann")
+    assert raw_hits(lake, "token-of-ann") == []
+    assert photos.users() == []
 
 
 def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakehouse) -> None:
@@ -254,84 +246,41 @@ def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakeho
 # What slept through it
 
 
-def _held_flush(lake: Lakehouse, place: str, within: threading.Event, go_on: threading.Event) -> threading.Thread:
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    def never(_: object) -> ScopeReport:
-        raise AssertionError("no scope here is large")
-
-    def flush() -> None:
-        flush_scopes(
-            lake.warehouse,
-            lambda work, items: in_process(work, items, lambda done: None),
-            never,
-            lambda scope: True,
-            reach=reach,
-        )
-
-    thread = threading.Thread(target=flush)
-    thread.start()
-    assert within.wait(60)
-    return thread
+_PLACES = ["planned", "drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["a new scope", "an old scope"])
-@pytest.mark.parametrize("place", ["drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"])
+@pytest.mark.parametrize("place", _PLACES)
 def test_a_flush_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str, first: bool) -> None:
     table = make_notes(lake, options={"COMPRESSION": "none"})
     if not first:
         table.write(notes({1: "token-of-ann"}), user="ann")
         lake.flush()
     table.write(notes({2: "token-of-ann"}), user="ann")
-    within, go_on = threading.Event(), threading.Event()
-    flush = _held_flush(lake, place, within, go_on)
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
+    flush.wake()
+    assert lake.verify_erased("ann", deep=True).findings == ()
+    assert table.users() == []
     table.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    flush.join()
     lake.flush()
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert raw_hits(lake, "token-of-ann") == []
     assert lake.pending() == []
 
 
-@pytest.mark.parametrize("place", ["append:put", "append:looked"])
-def test_a_writer_that_sleeps_through_an_erasure_brings_nothing_back(lake: Lakehouse, place: str) -> None:
-    client = make_notes(lake)
-    warehouse = lake.warehouse
-    within, go_on = threading.Event(), threading.Event()
-
-    def reach(name: str) -> None:
-        if name == place and not within.is_set():
-            within.set()
-            assert go_on.wait(60)
-
-    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
-    mark = warehouse.erasures.mark
-    slow = LogWriter(warehouse.state, client.table.log_id, settings, clock, new_id, mark, reach=reach)
-    outcome: list[str] = []
-
-    def write() -> None:
-        try:
-            replace(client, writer=slow).write(notes({500: "slow-token"}), user="ann")
-        except BeingErased:
-            outcome.append("refused")
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert within.wait(60)
-    client.write(notes({1: "x"}), user="bob")
+@pytest.mark.parametrize("place", _PLACES)
+def test_a_flush_that_sleeps_until_the_user_starts_anew_brings_nothing_back(lake: Lakehouse, place: str) -> None:
+    table = make_notes(lake, options={"COMPRESSION": "none"})
+    table.write(notes({2: "token-of-ann"}), user="ann")
+    flush = sleeping_flush(lake, place)
     lake.erase("ann")
-    client.write(notes({5: "anew"}), user="ann")
-    go_on.set()
-    thread.join()
+    table.write(notes({5: "anew"}), user="ann")
+    flush.wake()
     lake.flush()
-    assert strong(client, "ann") == {5: "anew"}
-    assert outcome == ["refused"] or place == "append:looked"
-    assert raw_hits(lake, "slow-token") == []
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert table.users() == ["ann"]
+    assert raw_hits(lake, "token-of-ann") == []
 
 
 def test_a_restore_brings_nothing_back(lake: Lakehouse) -> None:

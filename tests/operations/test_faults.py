@@ -242,6 +242,31 @@ def test_a_server_killed_and_started_again_in_mid_job(name: str) -> None:
                     _check_again(again, operation, seed)
 
 
+@pytest.mark.minio
+def test_writes_while_the_server_is_killed_and_started_again() -> None:
+    with drive() as machine:
+        for seed in range(_FIRST_SEED, _FIRST_SEED + _ROUNDS):
+            uri = f"s3://lake/{random_id()}"
+            refused: set[int] = set()
+
+            def write(lake: Lakehouse, refused: set[int] = refused, seed: int = seed) -> list[ScopeReport]:
+                refused |= _write_some(lake.table(NOTES), seed)
+                return []
+
+            with ExitStack() as both:
+                with machine.running(stop=signal.SIGKILL) as server:
+                    both.enter_context(pointed(server.environment))
+                    lake = both.enter_context(_open(uri))
+                    make_notes(lake)
+                    job = _Job(lake, write)
+                    job.start()
+                    time.sleep(Random(seed).uniform(0, 0.05))
+                with machine.running(), _open(uri) as again:
+                    job.join(60)
+                    _check_codes(job.outcome, seed)
+                    _check_writes(again, refused, seed)
+
+
 class _Job(threading.Thread):
     """The work beside the test, which meanwhile kills the server."""
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
-from lakewarden.operations.files import FileRef
+from lakewarden.rows.files import FileRef, Upload
 from lakewarden.settings import FilesSettings, Settings
 from lakewarden.table import TableClient
 
@@ -84,6 +86,55 @@ def test_a_refused_row_leaves_no_file(lake: Lakehouse, photos: TableClient) -> N
     assert photos.get_file({"id": 1}, "photo", user="u") == b"pixels"
 
 
+def test_whoever_replaces_or_deletes_the_row_removes_its_file(lake: Lakehouse, photos: TableClient) -> None:
+    for id_ in range(4):
+        _put(photos, id_)
+    lake.sql(f"UPDATE {_NAME} SET photo = NULL WHERE id = 0; DELETE FROM {_NAME} WHERE id = 1", user="u")
+    lake.sql(f"INSERT INTO {_NAME} VALUES (2, 'new', NULL) ON CONFLICT DO UPDATE SET note = excluded.note", user="u")
+    assert len(_stored(lake)) == 2
+    assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
+
+
+def test_a_merge_keeps_what_it_does_not_name(photos: TableClient) -> None:
+    photos.put_file({"id": 1, "note": "first"}, "photo", b"a", name="a.png", user="u", mode="merge")
+    ref = photos.put_file({"id": 1}, "photo", b"b", name="b.png", user="u", mode="merge")
+    assert photos.read(user="u").to_pylist() == [{"id": 1, "note": "first", "photo": ref.text}]
+    with pytest.raises(ConstraintViolation, match="note"):
+        photos.put_file({"id": 2}, "photo", b"b", name="b.png", user="u", mode="merge")
+
+
+def test_what_others_write_meanwhile_is_not_undone(photos: TableClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another's write comes between the read and the write of each change of a file."""
+    ref = _put(photos, 1)
+    found = TableClient._row_of
+    theirs = iter(["one", "two"])
+
+    def interrupted(self: TableClient, live: pa.Table, row: pa.Table) -> pa.Table:
+        if (note := next(theirs, None)) is not None:
+            photos.write([{"id": 1, "note": note, "photo": ref.text}], user="u")
+        return found(self, live, row)
+
+    monkeypatch.setattr(TableClient, "_row_of", interrupted)
+    photos.delete_file({"id": 1}, "photo", user="u")
+    assert photos.read(user="u").to_pylist() == [{"id": 1, "note": "two", "photo": None}]
+    theirs = iter(["three"])
+    photos.put_file({"id": 1}, "photo", b"new", name="n.png", user="u", mode="merge")
+    assert photos.read(user="u").column("note").to_pylist() == ["three"]
+
+
+def test_racing_changes_leave_just_the_files_that_rows_refer_to(lake: Lakehouse, photos: TableClient) -> None:
+    def change(seed: int) -> None:
+        mine = lake.table(_NAME)
+        for number in range(4):
+            _put(mine, number % 2, bytes([seed, number]))
+            if number == seed:
+                mine.delete([{"id": number % 2}], user="u")
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(change, range(3)))
+    assert sorted(ref.ref.path for ref in photos.files(user="u")) == [f"_files/{path}" for path in _stored(lake)]
+
+
 @pytest.mark.parametrize(
     ("data", "name", "mime", "says"),
     [(b"x" * 101, "a.png", None, "100 are allowed"), (b"x", "a.exe", None, "type"), (b"x", "a.png", "image/../x", "type")],
@@ -147,3 +198,14 @@ def test_streams_have_no_files(lake: Lakehouse) -> None:
     lake.create_table("chat.s", type="STREAM", columns=[Column("i", "INT")], options={"TTL_SECONDS": "5"})
     with pytest.raises(Unsupported, match="FILE"):
         lake.alter_table("chat.s", AddColumn(Column("f", "FILE")))
+
+
+def test_a_write_takes_so_many_files_and_says_which_columns_take_them(lake: Lakehouse, photos: TableClient) -> None:
+    photo = Upload("a.png", b"x")
+    photos.write([{"id": 1, "note": "n", "photo": photo}, {"id": 2, "note": "n", "photo": photo}], user="u")
+    assert [found.key for found in photos.files(user="u")] == [{"id": 1}, {"id": 2}]
+    with pytest.raises(InvalidArgument, match="21 files"):
+        photos.write([{"id": id_, "note": "n", "photo": photo} for id_ in range(21)], user="u")
+    with pytest.raises(InvalidArgument, match="photo"):
+        photos.write([{"id": 3, "note": photo}], user="u")
+    assert len(_stored(lake)) == 2

@@ -10,12 +10,13 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.evolution import SetOptions
-from lakewarden.catalog.model import StorageMode
+from lakewarden.catalog.model import StorageMode, User
 from lakewarden.catalog.users import UserChange
 from lakewarden.errors import InUse
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.operations.users import change_user, create_user
+from tests.catalog.build import NOW
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
@@ -35,7 +36,8 @@ def _door(lake: Lakehouse) -> Door:
 
 
 def _user(lake: Lakehouse, name: str, mode: StorageMode, storage: str | None) -> None:
-    create_user(lake.warehouse, _door(lake), name, "user", auth_type="internal", storage_mode=mode, storage_id=storage)
+    user = User(name, "user", "internal", NOW, NOW, storage_mode=mode, storage_id=storage)
+    create_user(lake.warehouse, _door(lake), user)
 
 
 def _lies(tmp_path: Path, user: str) -> list[str]:

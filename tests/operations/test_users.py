@@ -9,12 +9,14 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.access.gate import OPERATOR, Session, TableOf
 from lakewarden.access.roles import Role
+from lakewarden.catalog.model import User
 from lakewarden.catalog.users import UserChange, find_user
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.operations.users import change_user, create_user, remove_user
 from lakewarden.scope import TableName
+from tests.catalog.build import NOW
 
 SECRET = "a secret of alice"
 
@@ -29,13 +31,17 @@ def _door(lake: Lakehouse, role: Role = "system", user: str = "root") -> Door:
     return Door(Session(user, role), AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
 
+def _user(user_id: str, role: Role) -> User:
+    return User(user_id, role, "password", NOW, NOW)
+
+
 def _said(lake: Lakehouse) -> list[tuple[str, str, str]]:
     return [(entry.actor_user_id, entry.action, entry.target) for entry in _door(lake).audit.newest()]
 
 
 def test_a_user_s_life_stands_in_the_audit_log_and_no_password_anywhere(lake: Lakehouse) -> None:
     door = _door(lake)
-    create_user(lake.warehouse, door, "alice", "user", password=SECRET)
+    create_user(lake.warehouse, door, _user("alice", "user"), SECRET)
     changed = change_user(lake.warehouse, door, "alice", UserChange(role="service"), password=SECRET + "2")
     assert changed.role == "service"
     remove_user(lake.warehouse, door, "alice")
@@ -48,10 +54,10 @@ def test_a_user_s_life_stands_in_the_audit_log_and_no_password_anywhere(lake: La
 
 @pytest.mark.parametrize("role", ["anonymous", "user", "service"])
 def test_a_denial_changes_nothing_and_is_noted(lake: Lakehouse, role: Role) -> None:
-    create_user(lake.warehouse, _door(lake), "alice", "user", password=SECRET)
+    create_user(lake.warehouse, _door(lake), _user("alice", "user"), SECRET)
     before = lake.warehouse.catalog.read()
     with pytest.raises(PermissionDenied, match="manage users"):
-        create_user(lake.warehouse, _door(lake, role, "mallory"), "bob", "user", password=SECRET)
+        create_user(lake.warehouse, _door(lake, role, "mallory"), _user("bob", "user"), SECRET)
     with pytest.raises(PermissionDenied):
         change_user(lake.warehouse, _door(lake, role, "mallory"), "alice", UserChange(role="dba"))
     with pytest.raises(PermissionDenied):
@@ -62,7 +68,7 @@ def test_a_denial_changes_nothing_and_is_noted(lake: Lakehouse, role: Role) -> N
 
 def test_a_dba_makes_no_system_user(lake: Lakehouse) -> None:
     with pytest.raises(PermissionDenied):
-        create_user(lake.warehouse, _door(lake, "dba", "ada"), "boss", "system", password=SECRET)
+        create_user(lake.warehouse, _door(lake, "dba", "ada"), _user("boss", "system"), SECRET)
     assert ("ada", "DENIED", "user:boss") in _said(lake)
     with pytest.raises(NotFound):
         find_user(lake.warehouse.catalog.read(), "boss")
@@ -70,12 +76,12 @@ def test_a_dba_makes_no_system_user(lake: Lakehouse) -> None:
 
 def test_a_bad_password_makes_no_user(lake: Lakehouse) -> None:
     with pytest.raises(InvalidArgument):
-        create_user(lake.warehouse, _door(lake), "alice", "user", password="password1")
+        create_user(lake.warehouse, _door(lake), _user("alice", "user"), "password1")
     assert lake.warehouse.catalog.read().users == {}
 
 
 def test_taking_another_s_place_is_noted_whether_it_works_or_not(lake: Lakehouse) -> None:
-    create_user(lake.warehouse, _door(lake), "ada", "dba", password=SECRET)
+    create_user(lake.warehouse, _door(lake), _user("ada", "dba"), SECRET)
     remove_user(lake.warehouse, _door(lake), "ada")
     catalog = lake.warehouse.catalog.read()
     with pytest.raises(PermissionDenied, match="role_not_allowed"):  # a dropped administrator is still one

@@ -38,6 +38,7 @@ def test_the_session_has_delta_and_arrow(spark: SparkSession) -> None:
     assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
 
 
+@pytest.mark.disk  # Spark's own reader knows no bucket without the Hadoop connector, which nothing of ours needs
 def test_delta_of_spark_reads_what_we_wrote(warehouse_uri: str, spark: SparkSession) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         table = make_notes(lake)

@@ -167,3 +167,22 @@ def test_a_storage_in_a_bucket_by_reference(minio: MinioServer, warehouse_uri: s
             lake.sql("""ALTER STORAGE far SET CONFIG '{"endpoint": "http://127.0.0.1:1"}'""")
         lake.sql("ALTER STORAGE far SET NAME 'Far away' SET REGION 'eu-central-1'")
         assert lake.storages()[-1].connection.region == "eu-central-1"
+
+
+def test_a_table_moves_to_another_storage(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.create_storage("cold", type="filesystem" if "://" not in warehouse_uri else "s3", base=f"{warehouse_uri}-cold")
+        lake.sql(f"{_NOTES}; INSERT INTO app.notes VALUES (1, 'a'); STORAGE FLUSH TABLE app.notes")
+        with pytest.raises(LakewardenError, match="STORAGE MOVE TABLE"):
+            lake.sql("ALTER TABLE app.notes SET TBLPROPERTIES (STORAGE_ID = 'cold')")
+        queued = _job(lake, "STORAGE MOVE TABLE app.notes TO cold", wait=False)
+        assert (queued.job_type, queued.status, queued.parameters["to"]) == ("move", "queued", "cold")
+        lake.sql(f"KILL JOB '{queued.job_id}'")
+        assert _job(lake, "STORAGE MOVE TABLE app.notes TO 'cold'", role="dba").status == "completed"
+        assert _rows(lake.sql("SELECT id FROM app.notes")) == [{"id": 1}]
+        assert _rows(lake.sql("SELECT storage_id FROM system.tables WHERE table_name = 'notes'")) == [{"storage_id": "cold"}]
+        assert lake.sql("STORAGE MOVE TABLE app.notes TO cold; STORAGE MOVE TABLE app.notes CANCEL") == [
+            Done("skipped: app.notes lies on storage 'cold' already"),
+            Done("skipped: app.notes is not being moved"),
+        ]
+        assert "MOVE_TABLE" in [row["action"] for row in _rows(lake.sql("SELECT action FROM system.audit_log"))]

@@ -9,7 +9,7 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.delta.bounds import Bound, files_within
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import LakewardenError, Unsupported
+from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
@@ -54,13 +54,15 @@ def test_files_outside_of_the_bounds_are_not_read(warehouse_uri: str) -> None:
         assert _rows(lake, "SELECT id FROM app.t WHERE n = 5 ORDER BY id") == [(5,), (205,)]
 
 
-def test_a_query_has_a_limit_of_time_and_of_size(warehouse_uri: str) -> None:
+def test_a_query_has_a_limit_of_time_and_of_size_and_fails_late(warehouse_uri: str) -> None:
     settings = Settings(sql=SqlSettings(timeout_seconds=0.3, result_bytes=1 << 20))
     with Lakehouse.open(warehouse_uri, settings=settings) as lake:
         with pytest.raises(Unsupported, match=r"sql\.timeout_seconds"):
             lake.sql("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b")
         with pytest.raises(Unsupported, match=r"sql\.result_bytes"):
             lake.sql("SELECT * FROM range(10000000)")
+        with pytest.raises(InvalidArgument, match="the last one"):  # when rows flow already
+            lake.sql("SELECT CASE WHEN range = 100000 THEN error('the last one') END FROM range(100001)")
         assert _rows(lake, "SELECT 1") == [(1,)]
 
 

@@ -19,6 +19,8 @@ from lakewarden.sql.statements import (
     DescribeHistory,
     DropNamespace,
     DropStorage,
+    MoveTable,
+    Ref,
     Show,
     ShowStats,
     ShowTables,
@@ -99,23 +101,36 @@ def drop_storage(read: Reader) -> Statement:
 
 def storage(read: Reader) -> Statement:
     """What follows STORAGE."""
-    match read.one_of("CHECK", "FLUSH", "COMPACT"):
+    match read.one_of("CHECK", "FLUSH", "COMPACT", "MOVE"):
         case "CHECK":
             storage_id = read.name_or_text("a storage")
             return CheckStorage(storage_id, read.word("EXTENDED"))
         case "FLUSH":
             return _job(read, "flush")
-        case _:
+        case "COMPACT":
             return _job(read, "compact")
+        case _:
+            return _move(read)
 
 
 def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
     if read.one_of("TABLE", "ALL") == "TABLE":
-        table = read.ref()
-        if table.namespace is None:
-            raise InvalidArgument(f"STORAGE {operation.upper()} TABLE {table}: write it with its namespace, as in chat.{table}")
-        return StorageJob(operation, table)
+        return StorageJob(operation, _qualified(read, operation))
     return StorageJob(operation, namespace=_in_namespace(read))
+
+
+def _move(read: Reader) -> Statement:
+    read.expect("TABLE")
+    table = _qualified(read, "move")
+    to = read.one_of("TO", "CANCEL") == "TO"
+    return MoveTable(table, read.name_or_text("a storage") if to else None)
+
+
+def _qualified(read: Reader, operation: str) -> Ref:
+    table = read.ref()
+    if table.namespace is None:
+        raise InvalidArgument(f"STORAGE {operation.upper()} TABLE {table}: write it with its namespace, as in chat.{table}")
+    return table
 
 
 def _in_namespace(read: Reader) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Query, Ref, Statement, Update
+from lakewarden.sql.statements import Assignment, Delete, FileValue, Insert, OnConflict, Query, Ref, Statement, Update
 
 _INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name"})
 _UPDATE_PARTS = frozenset({"this", "expressions", "where"})
@@ -24,9 +26,22 @@ def insert(read: Reader) -> Statement:
         raise Unsupported("INSERT BY NAME is not there; name the columns behind the table")
     if source is None and not found.args.get("default"):
         raise read.failure("expected VALUES or a query")
-    return Insert(
-        _ref(read, target), columns, None if source is None else _rows(read, source), _conflict(read, found), _alias(target)
-    )
+    files = tuple(_files(read, source)) if isinstance(source, exp.Values) else ()
+    rows = None if source is None else _rows(read, source)
+    return Insert(_ref(read, target), columns, rows, _conflict(read, found), _alias(target), files)
+
+
+def _files(read: Reader, values: exp.Values) -> Iterator[FileValue]:
+    """Takes each `FILE('name')` out of the rows and leaves NULL."""
+    for number, row in enumerate(values.expressions):
+        for place, cell in enumerate(row.expressions if isinstance(row, exp.Tuple) else [row]):
+            if isinstance(cell, exp.Anonymous) and cell.name.upper() == "FILE":
+                name = cell.expressions[0] if len(cell.expressions) == 1 else None
+                quoted = isinstance(name, exp.Column) and not name.table
+                if name is None or not (quoted or (isinstance(name, exp.Literal) and name.is_string)):
+                    raise read.misread("expected FILE('name'), with the name of a file that comes along")
+                cell.replace(exp.null())
+                yield FileValue(number, place, name.name)
 
 
 def _target(found: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:

@@ -25,9 +25,10 @@ from lakewarden.sql.statements import (
 
 TYPES = ("USER", "SHARED", "STREAM")
 _SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")
-_SERIALS = {"SMALLSERIAL": "SMALLINT", "SERIAL": "INT", "BIGSERIAL": "BIGINT"}
+_SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
+"""All are BIGINT here: the numbers of SNOWFLAKE_ID() fit no smaller type."""
 _GENERATED = "SNOWFLAKE_ID()"
-_IGNORED = ("UNIQUE", "CHECK", "FOREIGN")
+_IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
 
 
 def create_table(read: Reader, prefix: str | None) -> Statement:
@@ -64,7 +65,7 @@ def _element(read: Reader, made: _Declared) -> None:
     constraint = read.name("a constraint") if read.word("CONSTRAINT") else None
     if read.word("PRIMARY", "KEY"):
         made.set_key(read.listed(lambda: read.name("a column")))
-    elif any(read.word(word) for word in _IGNORED):
+    elif any(read.word(*words.split()) for words in _IGNORED):
         _skip(read)
     elif constraint is not None:
         raise read.failure("expected PRIMARY KEY")
@@ -92,8 +93,22 @@ def column_of(read: Reader) -> tuple[Column, bool]:
             default = read.expression_text("a default")
         elif _generated(read):
             default = _GENERATED
-        elif not read.word("UNIQUE"):
-            return Column(name, _SERIALS.get(kind.upper(), kind), nullable, default), in_key
+        elif not _ignored(read):
+            return Column(name, "BIGINT" if kind.upper() in _SERIALS else kind, nullable, default), in_key
+
+
+def _ignored(read: Reader) -> bool:
+    """A constraint of one column that is accepted and means nothing here."""
+    if read.word("CHECK"):
+        read.open()
+        read.bracketed()
+        return True
+    if read.word("REFERENCES"):
+        read.ref()
+        if read.symbol(TokenType.L_PAREN):
+            read.bracketed()
+        return True
+    return read.word("UNIQUE")
 
 
 def _generated(read: Reader) -> bool:

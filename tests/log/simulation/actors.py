@@ -79,7 +79,8 @@ class Writer:
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
         placing = Placing(house.store, LOG, str.upper, pause=lambda seconds: None)
-        self.gathering = Gathering(placing, house.settings, lambda: datetime(2026, 1, 1, tzinfo=UTC) + skew, house.world.new_id)
+        moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
+        self.gathering = Gathering(placing, house.settings, lambda: moment, house.world.new_id, lambda: None)
 
     def write(self, times: int) -> None:
         for _ in range(times):

@@ -1,0 +1,119 @@
+"""Queries on one user's scope, beside DuckDB and delta-rs on the very same Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import duckdb
+from deltalake import DeltaTable, QueryBuilder
+
+from benchmarks import data
+from benchmarks.page import Section, Table
+from benchmarks.scale import Scale
+from benchmarks.timing import seconds, times
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.read import Freshness
+from lakewarden.scope import Scope, TableName
+from lakewarden.settings import Settings, SqlSettings
+
+_USER = "u"
+_NAME = "events"
+"""Of the table, for those that are given it under a name."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    """`sql` has `{table}` and `{middle}` where the table's name and the key of a row stand."""
+
+    name: str
+    sql: str
+
+
+_QUERIES = (
+    _Query("point look-up", "SELECT * FROM {table} WHERE id = {middle}"),
+    _Query("count", "SELECT count(*) FROM {table}"),
+    _Query("aggregate", 'SELECT kind, count(*), sum(amount), max("at") FROM {table} GROUP BY kind'),
+)
+
+
+def run(scale: Scale, place: Path) -> Section:
+    section = Section("query", scale.name)
+    with Lakehouse.open(str(place / "lake")) as lake:
+        uri = _filled(lake, scale)
+        section.tables.append(_side_by_side(lake, scale, uri))
+    with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(cache_bytes=0))) as lake:
+        section.tables.append(_side_by_side(lake, scale, uri, "The same where ours keeps no columns in memory."))
+    return section
+
+
+def _filled(lake: Lakehouse, scale: Scale) -> str:
+    """Cold rows in one file, as a compacted scope has them, and hot ones of which half replace a cold one; the table's URI."""
+    events = data.create(lake)
+    cold, hot = scale.query_cold, scale.query_hot
+    events.write(data.rows([_USER], 0, cold), user_column="user")
+    lake.flush(data.TABLE)
+    events.write(data.rows([_USER], cold - hot // 2, hot), user_column="user")
+    return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(data.TABLE), _USER)).location.uri
+
+
+def _side_by_side(lake: Lakehouse, scale: Scale, uri: str, said: str = "") -> Table:
+    lines = []
+    for query in _QUERIES:
+        ways = _ways(lake, uri, query, scale.query_cold // 2)
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(scale.query_turns + 1):
+            for name, way in ways.items():
+                took = seconds(way)
+                if turn:  # the first one pays for what is loaded once
+                    taken[name].append(took)
+        lines.append(_line(query, taken))
+    said = said or (
+        f"One session, {scale.query_turns} turns, each query in turn by every way; medians. The scope has {scale.query_cold:,} "
+        f"cold rows and {scale.query_hot:,} hot ones, half of which replace a cold one. Ours looks whether the version that it "
+        "read before is still the newest, keeps its columns in memory, and checks names and rights besides; strong reads see "
+        "the hot rows, which the others do not. Those open the table each time. The floor is DuckDB on the one Parquet file, "
+        "whose name it is told. Target: eventual at most 1.5 times, strong at most 2 times the quicker of DuckDB and delta-rs."
+    )
+    head = ("query", "eventual", "strong", "DuckDB on delta-rs", "delta-rs alone", "floor", "eventual is", "strong is")
+    return Table(said, head, lines)
+
+
+def _ways(lake: Lakehouse, uri: str, query: _Query, middle: int) -> dict[str, Callable[[], object]]:
+    session = lake.session(user=_USER)
+    ours = query.sql.format(table=data.TABLE, middle=middle)
+    theirs = query.sql.format(table=_NAME, middle=middle)
+    (file,) = DeltaTable(uri).file_uris()
+    connection = duckdb.connect()
+    floor = query.sql.format(table=f"read_parquet('{file}')", middle=middle)
+
+    def sql(freshness: Freshness) -> Callable[[], object]:
+        return lambda: session.sql(ours, freshness=freshness)
+
+    def through_arrow() -> object:
+        connection.register(_NAME, DeltaTable(uri).to_pyarrow_dataset())
+        return connection.sql(theirs).to_arrow_table()
+
+    def alone() -> object:
+        return QueryBuilder().register(_NAME, DeltaTable(uri)).execute(theirs).read_all()
+
+    def on_the_file() -> object:
+        return connection.sql(floor).to_arrow_table()
+
+    return {
+        "eventual": sql("eventual"),
+        "strong": sql("strong"),
+        "arrow": through_arrow,
+        "alone": alone,
+        "floor": on_the_file,
+    }
+
+
+def _line(query: _Query, taken: dict[str, list[float]]) -> tuple[str, ...]:
+    middle = {name: median(each) for name, each in taken.items()}
+    quicker = min(middle["arrow"], middle["alone"])
+    figures = [f"{1000 * middle[name]:.1f} ms" for name in taken]
+    ratios = [f"{times(middle[name], quicker)} times" for name in ("eventual", "strong")]
+    return (query.name, *figures, *ratios)

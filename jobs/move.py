@@ -1,0 +1,31 @@
+"""`move_job`: a table to another storage."""
+
+import dagster as dg
+from pydantic import Field
+
+from jobs.booking import book
+from jobs.failures import RETRIES, declined
+from jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class MoveConfig(dg.Config):
+    """Which table goes where. Asked again, a move that was interrupted goes on."""
+
+    table: str = Field(description="The table as namespace.table, with all its users.")
+    to: str = Field(description="The id of the storage that it goes to.")
+
+
+@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event a scope.")
+def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, lake.move(config.table, config.to))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("move"),
+    description="Moves a table to another storage, while reads and writes go on.",
+)
+def move_job() -> None:
+    move()

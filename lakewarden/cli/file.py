@@ -1,0 +1,167 @@
+"""`lakewarden file`: the files of FILE columns, one at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.cli.context import Invocation, invocation
+from lakewarden.cli.output import Row, cell
+from lakewarden.errors import AlreadyExists, InvalidArgument
+from lakewarden.rows.files import FileRef
+
+if TYPE_CHECKING:
+    from lakewarden.sql.own import OwnTable
+
+_TABLE = typer.Argument(help="The table, as namespace.table.")
+_COLUMN = typer.Argument(help="The column, of the type FILE.")
+_KEY = typer.Option(..., help="NAME=VALUE of the row's primary key; repeat it for a key of several columns.")
+_USER = typer.Option("root", help="Whose rows, of a USER table.")
+_ROLE = typer.Option("system", help="In which role: anonymous, user, service, dba or system.")
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="Put, get, delete and list the files of FILE columns.", no_args_is_help=True)
+    for command in (put, get, delete):
+        group.command()(command)
+    group.command("list")(list_files)
+    app.add_typer(group, name="file")
+
+
+def put(  # a parameter an option
+    context: typer.Context,
+    table: str = _TABLE,
+    column: str = _COLUMN,
+    path: Path = typer.Argument(help="The local file."),
+    key: list[str] = _KEY,
+    value: list[str] = typer.Option([], "--set", help="NAME=VALUE of another column; what is left out stays as it is."),
+    name: str = typer.Option("", help="The file's name; that of the local file where it is left out."),
+    mime: str | None = typer.Option(None, help="Its type, as image/png; guessed from the name where it is left out."),
+    user: str = _USER,
+    role: str = _ROLE,
+) -> None:
+    """Store a file and make a row refer to it; what the row referred to before is removed."""
+    call = invocation(context)
+    data = _read(path)
+    with _own(call, table, user, role) as own:
+        row = _values(own.client.table.schema, [*key, *value])
+        ref = own.put_file(row, column, data, name=name or path.name, mime=mime, mode="merge")
+    call.emit([_row(ref)], empty="")
+
+
+def get(
+    context: typer.Context,
+    table: str = _TABLE,
+    column: str = _COLUMN,
+    to: Path | None = typer.Argument(None, help="Where to write it, a new file; standard output where it is left out."),
+    key: list[str] = _KEY,
+    user: str = _USER,
+    role: str = _ROLE,
+) -> None:
+    """Write the file that a row refers to, checked against its checksum."""
+    call = invocation(context)
+    with _own(call, table, user, role) as own:
+        data = own.get_file(_values(own.client.table.schema, key), column)
+    if to is None:
+        sys.stdout.buffer.write(data)
+        return
+    _write(to, data)
+    call.emit([{"path": str(to), "size": len(data)}], empty="")
+
+
+def delete(
+    context: typer.Context,
+    table: str = _TABLE,
+    column: str = _COLUMN,
+    key: list[str] = _KEY,
+    user: str = _USER,
+    role: str = _ROLE,
+) -> None:
+    """Set a row's column to NULL and remove the file."""
+    call = invocation(context)
+    with _own(call, table, user, role) as own:
+        values = _values(own.client.table.schema, key)
+        own.delete_file(values, column)
+    call.emit([{"key": cell(values), "column": column, "deleted": True}], empty="")
+
+
+def list_files(context: typer.Context, table: str = _TABLE, user: str = _USER, role: str = _ROLE) -> None:
+    """List the files that rows refer to."""
+    call = invocation(context)
+    with _own(call, table, user, role) as own:
+        rows: list[Row] = [{"key": cell(found.key), "column": found.column, **_row(found.ref)} for found in own.files()]
+    call.emit(rows, empty="no row refers to a file")
+
+
+@contextmanager
+def _own(call: Invocation, table: str, user: str, role: str) -> Iterator[OwnTable]:
+    with call.lake("file") as lake:
+        yield lake.session(user=user, role=role).table(table)
+
+
+def _values(schema: TableSchema, given: list[str]) -> dict[str, object]:
+    """`NAME=VALUE` as values of the columns' types.
+
+    Raises:
+        InvalidArgument: not of this form, no such column, or named twice; a number is none.
+    """
+    found: dict[str, object] = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        column = schema.column(name)
+        if not separator:
+            raise InvalidArgument(f"{text!r} is not NAME=VALUE")
+        if column is None:
+            raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
+        if name in found:
+            raise InvalidArgument(f"column {name!r} is given twice")
+        found[name] = _typed(column, value)
+    return found
+
+
+def _typed(column: SchemaColumn, text: str) -> object:
+    """Numbers and truth values of their text; other types take text themselves."""
+    try:
+        match column.type.name:
+            case "SMALLINT" | "INT" | "BIGINT":
+                return int(text)
+            case "FLOAT" | "DOUBLE":
+                return float(text)
+            case "DECIMAL":
+                return Decimal(text)
+            case "BOOLEAN":
+                return {"true": True, "false": False}[text.lower()]
+            case "BYTES":
+                return bytes.fromhex(text)
+            case _:
+                return text
+    except (ValueError, KeyError, InvalidOperation) as error:
+        raise InvalidArgument(f"column {column.name}: {text!r} is no {column.type}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"cannot read {path}: {error.strerror}") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        with path.open("xb") as made:
+            made.write(data)
+    except FileExistsError as error:
+        raise AlreadyExists(f"{path} is there already; name a new file") from error
+    except OSError as error:
+        raise InvalidArgument(f"cannot write {path}: {error.strerror}") from error
+
+
+def _row(ref: FileRef) -> dict[str, str | int]:
+    return {"id": ref.id, "name": ref.name, "size": ref.size, "mime": ref.mime, "sha256": ref.sha256, "path": ref.path}

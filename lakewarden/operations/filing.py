@@ -1,0 +1,69 @@
+"""The files of one change of rows: there before the rows that refer to them, gone with those that do so no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lakewarden.errors import Conflict, LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.operations.files import remove_files, store_files
+from lakewarden.report import ScopeTarget
+from lakewarden.rows.files import FileRef
+
+Held = tuple[str | None, FileRef]
+"""Whose file, None on a SHARED table, and which."""
+
+
+@dataclass
+class Filing:
+    """What a change brings along, for one scope; `target` gives the scope of any user that it touches.
+
+    `open_target` gives the scope's own while files may be stored there, and raises `Conflict` while it is being moved.
+    `noted` is the key of the registry's note of the scope, where this change was the first to make it.
+    """
+
+    user: str | None
+    files: Sequence[tuple[FileRef, bytes]]
+    target: Callable[[str | None], ScopeTarget]
+    open_target: Callable[[], ScopeTarget]
+    noted: str | None = None
+    _stored: ScopeTarget | None = field(default=None, init=False)
+    """Where they are."""
+
+    def store(self) -> None:
+        """Stores the files, once. Where that fails, none stays.
+
+        Raises:
+            Conflict: the scope is being moved, or was meanwhile.
+        """
+        if self.files and self._stored is None:
+            self._stored = self.open_target()
+            try:
+                store_files(self._stored, self.files)
+                if self.open_target().location != self._stored.location:  # a move that goes unseen here takes them along
+                    raise Conflict(f"{self._stored.scope} was moved while its files were stored; store them again")
+            except LakewardenError:
+                self.undo()
+                raise
+
+    def undo(self) -> None:
+        """The rows were refused."""
+        if self._stored is not None:
+            _remove(self._stored, [ref for ref, _ in self.files])
+
+    def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
+        """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
+        own = [(self.user, ref) for ref, _ in self.files] if self._stored is not None else []
+        kept = {(user, ref.path) for user, ref in after}
+        gone: dict[str | None, list[FileRef]] = {}
+        for user, ref in (*before, *own):
+            if (user, ref.path) not in kept:
+                gone.setdefault(user, []).append(ref)
+        for user, refs in gone.items():
+            _remove(self.target(user), refs)
+
+
+def _remove(target: ScopeTarget, refs: Sequence[FileRef]) -> None:
+    with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
+        remove_files(target, refs)

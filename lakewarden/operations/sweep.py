@@ -1,0 +1,151 @@
+"""What stays behind of dropped tables and erased users, fences and seals, goes when nobody can sleep any more who would need it.
+
+A drop and an erasure note where their fences lie: the directory in plain, the scope in it as a keyed hash, so that no id
+stands in the note. After `maintenance.fence_retention_hours` a vacuum lists those directories and removes the fences, unless
+somebody has started anew there. Without such a note that is due, it costs one listing of the notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+
+from lakewarden.clock import to_millis
+from lakewarden.connection import Connection, Location
+from lakewarden.delta.sweep import sweep_fence
+from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.names import home
+from lakewarden.report import ScopeTarget
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.warehouse import Warehouse
+
+_ROOT = "graves"
+_AT_ONCE = 1_000
+"""Notes that one sweep looks at; the others wait for the next."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A directory in which fences lie. `path` is relative to the warehouse, where it lies in it."""
+
+    path: str
+    connection: Connection
+
+
+@dataclass(frozen=True)
+class Grave:
+    """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, where one was."""
+
+    key: str
+    fences: dict[Ground, frozenset[str]]
+    log_id: str | None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """How many fences and seals went, and what was wrong with those that stay, with a keyed hash in place of the name."""
+
+    fences: int = 0
+    seals: int = 0
+    failed: tuple[str, ...] = ()
+
+
+def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_id: str | None = None) -> None:
+    """Notes fences that were made just now, and the sealed log. May be repeated."""
+    fences: dict[Ground, set[str]] = defaultdict(set)
+    for target in targets:
+        ground, name = _ground(warehouse, target.location)
+        fences[ground].add(warehouse.erasures.mark(name))
+    if fences or log_id:
+        content = {"fences": [[asdict(ground), sorted(marks)] for ground, marks in fences.items()], "log_id": log_id}
+        warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
+
+
+def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
+    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time.
+
+    Raises:
+        Corrupt, StorageUnavailable: a note can't be read, or a directory can't be listed.
+    """
+    before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
+    graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
+    wanted: dict[Ground, set[str]] = defaultdict(set)
+    for grave in graves:
+        for ground, marks in grave.fences.items():
+            wanted[ground] |= marks
+    found = {ground: _sweep_ground(warehouse, ground, marks, before, job_id, reach) for ground, marks in wanted.items()}
+    seals = 0
+    for grave in graves:
+        over = grave.log_id is None or _sweep_log(warehouse.state, grave.log_id, before)
+        seals += grave.log_id is not None and over
+        if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
+            warehouse.state.delete([grave.key])
+    failed = tuple(why for ground in found.values() for why in ground.failed)
+    return Swept(sum(ground.gone for ground in found.values()), seals, failed)
+
+
+@dataclass
+class _Ground:
+    """What became of the fences in one directory: how many went, the hashes of those that have to wait."""
+
+    gone: int = 0
+    waiting: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+
+
+def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, job_id: str, reach: Reach) -> _Ground:
+    place, found = _location(warehouse, ground), _Ground()
+    for name in sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")}):
+        if (mark := warehouse.erasures.mark(name)) not in marks:
+            continue
+        try:
+            fate = sweep_fence(place.below(name), before, job_id=job_id, reach=reach)
+        except LakewardenError as error:
+            found.failed.append(error.message.replace(name, mark))
+            fate = "too young"
+        found.gone += fate == "gone"
+        if fate == "too young":
+            found.waiting.add(mark)
+    return found
+
+
+def _sweep_log(state: ObjectStore, log_id: str, before: datetime) -> bool:
+    """Removes a sealed log, the seal last; whether it is gone. One that was written to lately has to wait."""
+    found = state.list(home(log_id))
+    if any(each.modified >= before for each in found):
+        return False
+    keys = [each.key for each in found]
+    state.delete([key for key in keys if "/cuts/" not in key])
+    state.delete(keys)
+    return True
+
+
+def _due(state: ObjectStore, before: datetime) -> list[str]:
+    last = f"{_ROOT}/{to_millis(before):014d}"
+    return [found.key for found in state.list(_ROOT) if found.key < last][:_AT_ONCE]
+
+
+def _read(state: ObjectStore, key: str) -> Grave:
+    try:
+        content = json.loads(state.get(key))
+        fences = {
+            Ground(ground["path"], Connection(**ground["connection"])): frozenset(marks) for ground, marks in content["fences"]
+        }
+        return Grave(key, fences, content["log_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{state.uri}/{key} is no note of fences: {error!r}") from error
+
+
+def _ground(warehouse: Warehouse, location: Location) -> tuple[Ground, str]:
+    above, _, name = location.uri.rpartition("/")
+    return Ground(above.removeprefix(f"{warehouse.uri}/"), location.connection), name
+
+
+def _location(warehouse: Warehouse, ground: Ground) -> Location:
+    inside = "://" not in ground.path and not ground.path.startswith("/")
+    return Location(f"{warehouse.uri}/{ground.path}" if inside else ground.path, ground.connection)

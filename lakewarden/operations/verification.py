@@ -1,0 +1,74 @@
+"""What a search for an erased user has to know of the warehouse; the search itself shares no code with us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import InvalidArgument
+from lakewarden.operations.asked import EraseAsked
+from lakewarden.scope import TableName
+from lakewarden.storage.paths import check_user
+from lakewarden.verify.search import Search, Searched, Suspect, search
+from lakewarden.warehouse import Warehouse, find_table
+
+
+def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
+    """The search alone: is anything of the user there?"""
+    catalog = warehouse.catalog.read()
+    asked = EraseAsked(check_user(user), tuple(names), "", deep)
+    mark = warehouse.erasures.mark(user)
+    return search(what_to_search(warehouse, catalog, tables_of_users(catalog, names), asked, mark, (), versions=True))
+
+
+def tables_of_users(catalog: Catalog, names: Sequence[str]) -> list[Table]:
+    """The named tables; where none is named all that have users, those whose drop is not over among them.
+
+    Raises:
+        NotFound: no such table.
+        InvalidArgument: a SHARED table.
+    """
+    if not names:
+        return [table for table in catalog.tables.values() if can(table.type, "a scope per user")]
+    found = [find_table(catalog, TableName.parse(name)) for name in names]
+    shared = [str(table.name) for table in found if not can(table.type, "a scope per user")]
+    if shared:
+        raise InvalidArgument(f"{', '.join(shared)}: rows of a SHARED table belong to no user, so none can be erased from it")
+    return found
+
+
+def what_to_search(
+    warehouse: Warehouse,
+    catalog: Catalog,
+    tables: Sequence[Table],
+    asked: EraseAsked,
+    mark: str,
+    exports: tuple[str, ...],
+    *,
+    versions: bool,
+) -> Search:
+    ids = {table.id for table in tables}
+    others = [table for table in catalog.tables.values() if table.id not in ids]
+    return Search(
+        warehouse=warehouse.uri,
+        user=asked.user,
+        mark=mark,
+        suspects=tuple(_suspects(warehouse, catalog, tables)),
+        others=tuple(_suspects(warehouse, catalog, others)),
+        storages=tuple(warehouse.location(storage) for storage in catalog.storages.values()),
+        exports=exports,
+        whole=not asked.tables,
+        deep=asked.deep,
+        versions=versions,
+    )
+
+
+def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table]) -> Iterable[Suspect]:
+    """Each table on each storage: users may have storages of their own."""
+    for table in tables:
+        for storage in catalog.storages.values():
+            if storage.id == table.options.storage_id or table.options.use_user_storage:
+                template = storage.shared_template if table.type == "SHARED" else storage.user_template
+                base = warehouse.base(storage)
+                yield Suspect(table.id, table.log_id, table.name.namespace, table.name.name, base, template)

@@ -1,0 +1,175 @@
+"""Files in rows: what a caller hands in, and the reference that stands in a FILE column for it, as JSON text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import Corrupt, InvalidArgument
+from lakewarden.rows.intake import Rows
+from lakewarden.rows.snowflake import PROCESS_SNOWFLAKE
+from lakewarden.settings import FilesSettings
+
+FILES = "_files"
+"""The folder of a scope in which its files lie."""
+
+_MAX_NAME, _MAX_EXTENSION = 50, 10
+_FOLDER = re.compile(r"f\d{4,}")
+_STORED = re.compile(rf"{FILES}/f\d{{4,}}/(\d+)[-.]")
+_MIME = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file on its way into a FILE column: stands in a row where the reference will.
+
+    `mime` is guessed from the name, where it is not given.
+    """
+
+    name: str
+    data: bytes = field(repr=False)
+    mime: str | None = None
+
+
+@dataclass(frozen=True)
+class FileRef:
+    """What a FILE column holds. `size` in bytes; `sha256` in hexadecimal digits; `sub` is the folder below `_files/`."""
+
+    id: str
+    sub: str
+    name: str
+    size: int
+    mime: str
+    sha256: str
+
+    @classmethod
+    def parse(cls, text: str) -> FileRef:
+        """Raises:
+        Corrupt: the text is no reference of ours.
+        """
+        try:
+            found = cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise Corrupt(f"{text[:80]!r} is no reference to a file") from error
+        texts = (found.id, found.sub, found.name, found.mime, found.sha256)
+        ours = all(isinstance(each, str) for each in texts) and found.id.isascii() and found.id.isdigit()
+        if not (ours and _FOLDER.fullmatch(found.sub)):
+            raise Corrupt(f"{text[:80]!r} leads to no file of its scope")
+        return found
+
+    @classmethod
+    def found(cls, text: str | None) -> FileRef | None:
+        """The reference that stands in a column, if there is one: others may have written any text there."""
+        try:
+            return cls.parse(text) if text else None
+        except Corrupt:
+            return None
+
+    @property
+    def text(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @property
+    def path(self) -> str:
+        """Where it lies, relative to the scope."""
+        return f"{FILES}/{self.sub}/{self.id}{_stored_name(self.name)}"
+
+
+def is_stored_file(path: str) -> bool:
+    """Whether a path, relative to the scope, is one that a `FileRef` may have."""
+    return _STORED.match(path) is not None
+
+
+def file_columns(schema: TableSchema) -> list[str]:
+    return [column.name for column in schema.columns if column.type.name == "FILE"]
+
+
+def references(rows: pa.Table, columns: Iterable[str]) -> Iterator[FileRef]:
+    """The files that these columns refer to, as far as the rows have them."""
+    for name in columns:
+        texts = rows.column(name).to_pylist() if name in rows.column_names else []
+        yield from (ref for text in texts if (ref := FileRef.found(text)) is not None)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file, and the row and column that refer to it."""
+
+    key: Mapping[str, object]
+    column: str
+    ref: FileRef
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Rows with references in place of their files, and the files."""
+
+    rows: Rows
+    files: tuple[tuple[FileRef, bytes], ...] = ()
+
+
+def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime) -> Taken:
+    """Takes the uploads out of rows that are dicts; nothing is stored yet.
+
+    Args:
+        folder: gives the folder in which the next one will lie.
+
+    Raises:
+        InvalidArgument: too many files, one that is too large, of a type that is not allowed, or for a column of another type.
+    """
+    columns = file_columns(schema)
+    if not columns or hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "columns") or not isinstance(rows, Iterable):
+        return Taken(rows)
+    given = list(rows)
+    uploads = [(at, name, value) for at, row in enumerate(given) for name, value in _uploads_of(row)]
+    if len(uploads) > settings.max_per_request:
+        raise InvalidArgument(f"{len(uploads)} files are given at once; {settings.max_per_request} are allowed")
+    for _, name, upload in uploads:
+        if name not in columns:
+            raise InvalidArgument(f"column {name!r} takes no file; {', '.join(columns)} of the type FILE would")
+        _check(upload, settings)
+    files = []
+    for at, name, upload in uploads:
+        files.append((_reference(upload, folder(), now), upload.data))
+        given[at] = {**given[at], name: files[-1][0].text}
+    return Taken(given, tuple(files))
+
+
+def _uploads_of(row: object) -> list[tuple[str, Upload]]:
+    return [(name, value) for name, value in row.items() if isinstance(value, Upload)] if isinstance(row, Mapping) else []
+
+
+def _check(upload: Upload, settings: FilesSettings) -> None:
+    size, kind = len(upload.data), _kind(upload)
+    if size > settings.max_bytes:
+        raise InvalidArgument(f"file {upload.name!r} has {size:,} bytes; {settings.max_bytes:,} are allowed")
+    if not _MIME.fullmatch(kind) or not any(fnmatchcase(kind, allowed) for allowed in settings.allowed_mime):
+        raise InvalidArgument(f"file {upload.name!r} is of type {kind!r}; {', '.join(settings.allowed_mime)} are allowed")
+
+
+def _reference(upload: Upload, sub: str, now: datetime) -> FileRef:
+    (id_,) = PROCESS_SNOWFLAKE.take(1, now)
+    checksum = hashlib.sha256(upload.data).hexdigest()
+    return FileRef(str(id_), sub, upload.name, len(upload.data), _kind(upload), checksum)
+
+
+def _kind(upload: Upload) -> str:
+    return (upload.mime or mimetypes.guess_type(upload.name)[0] or "application/octet-stream").lower()
+
+
+def _stored_name(name: str) -> str:
+    """`-annual-report.pdf` of `Annual Report.PDF`; the extension alone, where nothing safe is left of the name."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    stem, dot, extension = base.rpartition(".") if "." in base else (base, "", "")
+    safe_extension = re.sub(r"[^a-z0-9]", "", extension.lower())[:_MAX_EXTENSION] if dot else ""
+    safe = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_MAX_NAME].strip("-") if stem.isascii() else ""
+    return f"{'-' if safe else ''}{safe}.{safe_extension or 'bin'}"

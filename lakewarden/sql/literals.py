@@ -1,0 +1,65 @@
+"""Literals of a query as values of a column's type, where DuckDB would compare them with the column as we do."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from sqlglot import exp
+
+from lakewarden.catalog.types import ColumnType
+from lakewarden.delta.bounds import Value
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d(?::\d\d)?)?)?")
+_LOCAL = re.compile(r"[\d\-:. T]+")
+_WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
+_TEXT = frozenset({"TEXT", "UUID"})
+_LONGEST = 18
+"""Digits of a number: more may be beyond 64 bits."""
+
+
+def value_of(node: exp.Expr, kind: ColumnType) -> Value | None:
+    """The value; None where it is no literal, or one that DuckDB might take otherwise."""
+    match node:
+        case exp.Literal() if node.is_string:
+            return _text(str(node.this), kind)
+        case exp.Literal():
+            return _number(str(node.this), kind)
+        case exp.Neg(this=exp.Literal(is_string=False) as number):
+            return _number(f"-{number.this}", kind)
+        case exp.Cast(this=exp.Literal(is_string=True) as text) if _said(node.to, str(text.this)) == kind.name:
+            return _text(str(text.this), kind)
+        case _:
+            return None
+
+
+def _said(to: exp.DataType, text: str) -> str:
+    """The column type that `DATE '…'` or `TIMESTAMP '…'` means. A TIMESTAMP is in UTC here, if its text has no other zone."""
+    if to.this == exp.DType.TIMESTAMPNTZ:
+        return "TIMESTAMP" if _LOCAL.fullmatch(text) else ""
+    return {exp.DType.DATE: "DATE", exp.DType.TIMESTAMPTZ: "TIMESTAMP"}.get(to.this, "")
+
+
+def _number(text: str, kind: ColumnType) -> int | Decimal | None:
+    if len(text) > _LONGEST or not text.lstrip("-").replace(".", "", 1).isdigit():
+        return None
+    if kind.name == "DECIMAL":
+        return Decimal(text)
+    return int(text) if kind.name in _WHOLE and "." not in text else None
+
+
+def _text(text: str, kind: ColumnType) -> Value | None:
+    if kind.name in _TEXT:
+        return text
+    form = {"DATE": _DATE, "TIMESTAMP": _MOMENT}.get(kind.name)
+    if form is None or not form.fullmatch(text):
+        return None
+    try:
+        if kind.name == "DATE":
+            return date.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,69 @@
+"""A table through the gate: what one session may do with it, upon its own scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewarden.access.rights import RowAct
+from lakewarden.delta.history import HistoryEntry
+from lakewarden.log.gather import Receipt
+from lakewarden.operations.door import Door
+from lakewarden.operations.read import Freshness
+from lakewarden.rows.files import FileRef, RowFile
+from lakewarden.rows.intake import Rows
+from lakewarden.table import FileMode, TableClient, WriteMode
+from lakewarden.warehouse import find_table
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """Made by `SqlSession.table`. As `TableClient`, for the session's user; every call may raise PermissionDenied."""
+
+    client: TableClient
+    door: Door
+
+    def write(self, rows: Rows, *, mode: WriteMode = "upsert") -> Receipt:
+        return self._to("write").write(rows, user=self._user, mode=mode)
+
+    def delete(self, key_rows: Rows) -> Receipt:
+        return self._to("write").delete(key_rows, user=self._user)
+
+    def read(self, *, freshness: Freshness = "strong") -> pa.Table:
+        return self._to("read").read(user=self._user, freshness=freshness)
+
+    def history(self, *, limit: int | None = 20, before_version: int | None = None) -> list[HistoryEntry]:
+        return self._to("read").history(user=self._user, limit=limit, before_version=before_version)
+
+    def put_file(
+        self,
+        row: Mapping[str, object],
+        column: str,
+        data: bytes,
+        *,
+        name: str,
+        mime: str | None = None,
+        mode: FileMode = "upsert",
+    ) -> FileRef:
+        return self._to("write").put_file(row, column, data, name=name, mime=mime, user=self._user, mode=mode)
+
+    def get_file(self, key: Mapping[str, object], column: str) -> bytes:
+        return self._to("read").get_file(key, column, user=self._user)
+
+    def delete_file(self, key: Mapping[str, object], column: str) -> None:
+        self._to("write").delete_file(key, column, user=self._user)
+
+    def files(self) -> list[RowFile]:
+        return self._to("read").files(user=self._user)
+
+    @property
+    def _user(self) -> str | None:
+        return None if self.client.table.type == "SHARED" else self.door.session.user
+
+    def _to(self, act: RowAct) -> TableClient:
+        """The table as it is now: its access level may have changed since this was made."""
+        table = find_table(self.client.warehouse.catalog.read(), self.client.table.name)
+        self.door.allow(act, table)
+        return self.client

@@ -1,0 +1,40 @@
+"""The rows of one relation, as far as a query needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.operations.read import Wanted
+from lakewarden.scope import TableName
+from lakewarden.sql.context import Context
+from lakewarden.sql.needs import Needs
+from lakewarden.sql.relations import SYSTEM
+from lakewarden.sql.system import system_relation
+from lakewarden.table import TableClient
+from lakewarden.warehouse import find_table
+
+
+def relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
+    if name.namespace == SYSTEM:
+        return system_relation(context, name.name)
+    table = find_table(context.catalog(), name)
+    if given is None:
+        warehouse = context.lake.warehouse
+        client = TableClient(warehouse, table, warehouse.writer(table))
+        given = client.scan(Wanted(needs.columns, needs.bounds), user=context.owner(table), freshness=context.freshness)
+    return for_duck(given.select(needs.columns), table.schema)
+
+
+def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """JSON and FILE columns as DuckDB's JSON; else text, over which none of its JSON functions has a shorthand."""
+    for index, name in enumerate(rows.column_names):
+        column = schema.column(name)
+        if column is not None and column.type.name in ("JSON", "FILE"):
+            kind = pa.json_(pa.string())
+            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
+            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
+            rows = rows.set_column(index, name, whole)
+    return rows

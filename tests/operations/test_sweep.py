@@ -1,0 +1,186 @@
+"""What stays behind of dropped tables and erased users goes after a week, and brings nothing back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.delta.sweep import sweep_fence
+from lakewarden.errors import NotFound
+from lakewarden.operations.sweep import Swept, sweep
+from tests.fixtures.bucket import AnyPath, path_of
+from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
+from tests.fixtures.sleepers import sleeping_flush
+
+_RETENTION = timedelta(hours=168)
+
+
+class Clock:
+    """The machine's, moved by the test. What a store says of its objects is not moved."""
+
+    ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+class Died(BaseException):
+    """The process was killed here."""
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lake(warehouse_uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lakehouse]:
+    monkeypatch.setattr("lakewarden.operations.flush.system_clock", clock)  # of tasks, which run anywhere
+    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
+        table = make_notes(opened, options={"COMPRESSION": "none"})
+        for user in ("ann", "bob"):
+            table.write(notes({1: f"token-of-{user}"}), user=user)
+        opened.flush()
+        yield opened
+
+
+def _vacuum(lake: Lakehouse) -> None:
+    lake.vacuum(dry_run=False)
+
+
+def _below(place: AnyPath) -> list[str]:
+    return sorted(str(path) for path in place.rglob("*"))
+
+
+def _token(lake: Lakehouse, token: str) -> list[str]:
+    paths: list[AnyPath] = [*path_of(lake.warehouse.uri).rglob("*")]
+    return [str(path) for path in paths if not (isinstance(path, Path) and path.is_dir()) and token.encode() in path.read_bytes()]
+
+
+@pytest.mark.both_stores
+def test_the_fence_of_an_erased_user_goes_after_a_week(lake: Lakehouse, clock: Clock) -> None:
+    lake.erase("ann")
+    (scope_path(lake, "ann") / "late.parquet").write_bytes(b"by a writer that died")
+    clock.ahead = _RETENTION - timedelta(hours=1)
+    _vacuum(lake)
+    assert _below(scope_path(lake, "ann")) != []
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    _vacuum(lake)
+    assert not scope_path(lake, "ann").exists()
+    assert [job.message for job in lake.jobs() if job.parameters == {"of": "fences"}] == [
+        "removed 1 fences and 0 seals of erased users and dropped tables"
+    ]
+    assert sweep(lake.warehouse, "VC-2") == Swept()
+    assert lake.warehouse.state.list("graves") == []
+    table = lake.table(NOTES)
+    assert (strong(table, "ann"), strong(table, "bob")) == ({}, {1: "token-of-bob"})
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
+def test_who_started_anew_keeps_all(lake: Lakehouse, clock: Clock) -> None:
+    lake.erase("ann")
+    table = lake.table(NOTES)
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    assert sweep(lake.warehouse, "VC-1") == Swept()
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert lake.warehouse.state.list("graves") == []
+
+
+@pytest.mark.both_stores
+def test_what_stays_of_a_dropped_table_goes_after_a_week(lake: Lakehouse, clock: Clock) -> None:
+    idle = lake.table(NOTES)
+    lake.drop_table(NOTES)
+    log = f"log/{idle.table.log_id}"
+    assert lake.warehouse.state.list(log) != []
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    _vacuum(lake)
+    assert lake.warehouse.state.list(log) == []
+    assert _below(scope_path(lake, "ann").parent) == []
+    with pytest.raises(NotFound):  # the seal is gone; who was idle for so long asks the catalog
+        idle.write(notes({9: "late"}), user="ann")
+    assert lake.warehouse.state.list(log) == []
+    make_notes(lake)
+    with pytest.raises(NotFound, match="another table has its name"):
+        idle.write(notes({9: "late"}), user="ann")
+
+
+def test_a_table_made_anew_on_a_fence_keeps_all(lake: Lakehouse, clock: Clock) -> None:
+    lake.drop_table(NOTES)
+    table = make_notes(lake)
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    assert sweep(lake.warehouse, "VC-1") == Swept(fences=1, seals=1)
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert not scope_path(lake, "bob").exists()
+
+
+@pytest.mark.parametrize("drop", [False, True], ids=["erased", "dropped"])
+@pytest.mark.parametrize("place", ["planned", "drain:opened", "drain:read", "after-read", "after-data-file"])
+def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehouse, clock: Clock, place: str, drop: bool) -> None:
+    lake.table(NOTES).write(notes({2: "token-of-ann"}), user="ann")
+    flush = sleeping_flush(lake, place)
+    if drop:
+        lake.drop_table(NOTES)
+    else:
+        lake.erase("ann")
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    if place == "after-data-file":
+        (scope_path(lake, "ann") / "unnoticed.parquet").write_bytes(b"as if it were the flush's")
+    assert sweep(lake.warehouse, "VC-1").failed == ()
+    flush.wake()
+    assert _token(lake, "token-of-ann") == []
+    table = make_notes(lake)
+    assert strong(table, "ann") == eventual(table, "ann") == {}
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
+@pytest.mark.parametrize("step", ["sweep:marked", "sweep:emptied"])
+def test_a_sweep_that_dies_is_done_by_the_next(lake: Lakehouse, clock: Clock, step: str) -> None:
+    lake.erase("ann")
+    clock.ahead = _RETENTION + timedelta(hours=1)
+
+    def dies(name: str) -> None:
+        if name == step:
+            raise Died
+
+    with pytest.raises(Died):
+        sweep(lake.warehouse, "VC-1", reach=dies)
+    table = lake.table(NOTES)
+    table.write(notes({5: "anew"}), user="ann")
+    (report,) = lake.flush()
+    assert report.fault is not None
+    assert report.fault.transient
+    assert strong(table, "ann") == {5: "anew"}
+    assert sweep(lake.warehouse, "VC-2") == Swept(fences=1)
+    lake.flush()
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
+def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
+    """Or it comes later, and waits: never does a delete hit what was committed."""
+    lake.erase("ann")
+    table = lake.table(NOTES)
+    table.write(notes({5: "anew"}), user="ann")
+    flush = sleeping_flush(lake, "after-read")
+    target = scope_path(lake, "ann")
+    fate = sweep_fence(
+        lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
+        datetime.now(UTC) + timedelta(hours=1),
+        job_id="VC-1",
+    )
+    flush.wake()
+    lake.flush()
+    assert fate == "gone"
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert target.exists()
