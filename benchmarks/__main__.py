@@ -16,7 +16,7 @@ from lakewarden.spark.session import start_session
 
 NAMES = ("flush", "growth", "maintenance", "write", "query", "booking", "object_store")
 _BY_DEFAULT = NAMES[:-1]
-"""Without the one that downloads 717 MB of JARs and needs a process of its own."""
+"""Without the one that needs a process of its own: its session has other JARs."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 

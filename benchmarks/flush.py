@@ -51,7 +51,7 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
     one_merge: list[float] = []
     for number in range(scale.rounds):
         ours.append(_ours(given, ours_at, place / f"round-{number}", spark))
-        with _all_cores(spark):
+        with all_cores(spark):
             plain.append(quiet_seconds(_parquet, given.file, place / "floor", spark))
             plain_merged.append(quiet_seconds(_parquet, place / "merged.parquet", place / "floor", spark))
             one_merge.append(_one_merge(given, one_table, place / "one-table-copy", spark))
@@ -133,7 +133,7 @@ def _flush(lake: Lakehouse, scopes: int) -> None:
 
 
 @contextmanager
-def _all_cores(spark: SparkSession) -> Iterator[None]:
+def all_cores(spark: SparkSession) -> Iterator[None]:
     """What the others need to be at their best: Spark would otherwise coalesce so few bytes into one task, on one core."""
     better = {
         "spark.sql.adaptive.coalescePartitions.enabled": "false",

@@ -1,4 +1,5 @@
-"""On a real MinIO: the requests of a flush, counted and explained, and a flush of many scopes beside what Spark would do."""
+"""On a real MinIO: the requests of a flush, counted and explained, and a flush of many scopes beside what Spark would do, and
+on one worker and on two."""
 
 from __future__ import annotations
 
@@ -7,26 +8,28 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
 
 import deltalake
 import pyarrow as pa
-from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from benchmarks import data
+from benchmarks.flush import all_cores
+from benchmarks.machine import busy_cores
 from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
 from benchmarks.timing import seconds, spread, times
+from lakewarden.connection import Location
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import SparkSettings
-from lakewarden.spark.session import spark_conf
+from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.spark.s3a import connect
+from lakewarden.spark.session import start_session
+from tests.fixtures.cluster import serve_cluster
 from tests.fixtures.minio import MinioServer, serve_minio
 from tests.fixtures.proxy import Request, proxy_of
-
-_HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.4.2"
-"""717 MB with its SDK, by Ivy: only Spark's own readers and writers of `s3a://` need it."""
 
 _ROUNDS = 24
 """Flushes of one scope, so that every distance from a checkpoint is among them."""
@@ -52,7 +55,10 @@ def run(scale: Scale, place: Path) -> Section:
     section = Section("object_store", scale.name)
     with serve_minio() as server, _environment(server):
         section.tables.extend(requests(server))
-        section.tables.append(_compared(scale, place, server))
+        spark = start_session(SparkSettings(s3a=True))
+        section.tables.append(compared(scale, spark))
+        spark.stop()
+        section.tables.append(_workers(scale, place, server))
     return section
 
 
@@ -125,23 +131,26 @@ def _own(first: int) -> pa.Table:
     return data.rows(["u"], first, 10).drop_columns(["user"])
 
 
+_TURNS = 2
+"""On one worker and on two; each needs a session of its own."""
+
 # Beside Spark
 
 
-def _compared(scale: Scale, place: Path, server: MinioServer) -> Table:
-    spark = _session(server)
-    users = data.users(scale.scopes)
-    existing = data.rows(users, 0, scale.existing)
-    new = data.rows(users, scale.existing - scale.new // 2, scale.new)
-    place.mkdir(parents=True, exist_ok=True)
+def compared(scale: Scale, spark: SparkSession) -> Table:
+    """All of them through one session, which reads and writes `s3a://`."""
+    connect(spark, Location("s3://lake"), os.environ)
+    existing, new = _rows(scale)
     spark.createDataFrame(new).write.mode("overwrite").parquet("s3a://lake/new")
     ours, merged, plain = [], [], []
     for number in range(scale.rounds):
-        ours.append(_ours(f"s3://lake/ours-{number}", existing, new, spark, scale.scopes))
+        with _pending(f"s3://lake/ours-{number}", existing, new, spark) as lake:
+            ours.append(seconds(_flush, lake, scale.scopes))
         table = f"lake/one-table-{number}"
         deltalake.write_deltalake(f"s3://{table}", existing, partition_by=["user"])
-        merged.append(seconds(_merge, spark, f"s3a://{table}"))
-        plain.append(seconds(_parquet, spark, f"s3a://lake/floor-{number}"))
+        with all_cores(spark):
+            merged.append(seconds(_merge, spark, f"s3a://{table}"))
+            plain.append(seconds(_parquet, spark, f"s3a://lake/floor-{number}"))
     fast = median(ours)
     return Table(
         f"{scale.scopes:,} scopes on MinIO, {scale.new} rows onto {scale.existing:,} existing ones each, half of them updates;"
@@ -155,13 +164,21 @@ def _compared(scale: Scale, place: Path, server: MinioServer) -> Table:
     )
 
 
-def _ours(uri: str, existing: pa.Table, new: pa.Table, spark: SparkSession, scopes: int) -> float:
-    with Lakehouse.open(uri, spark=lambda: spark) as lake:
+def _rows(scale: Scale) -> tuple[pa.Table, pa.Table]:
+    """What is there, and what comes."""
+    users = data.users(scale.scopes)
+    return data.rows(users, 0, scale.existing), data.rows(users, scale.existing - scale.new // 2, scale.new)
+
+
+@contextmanager
+def _pending(uri: str, existing: pa.Table, new: pa.Table, spark: SparkSession) -> Iterator[Lakehouse]:
+    """A warehouse whose scopes hold the existing rows, and whose log holds the new ones."""
+    with Lakehouse.open(uri, settings=Settings(flush=FlushSettings(in_process_below=1)), spark=lambda: spark) as lake:
         events = data.create(lake)
         events.write(existing, user_column="user")
         lake.flush(data.TABLE)
         events.write(new, user_column="user")
-        return seconds(_flush, lake, scopes)
+        yield lake
 
 
 def _flush(lake: Lakehouse, scopes: int) -> None:
@@ -182,20 +199,42 @@ def _parquet(spark: SparkSession, at: str) -> None:
     rows.write.mode("overwrite").partitionBy("user").parquet(at)
 
 
-def _session(server: MinioServer) -> SparkSession:
-    """A session that also reads and writes `s3a://`; ours has no need of that."""
-    settings = SparkSettings()
-    s3a = {
-        "endpoint": server.endpoint,
-        "access.key": server.user,
-        "secret.key": server.password,
-        "path.style.access": "true",
-        "endpoint.region": "us-east-1",
-    }
-    builder = SparkSession.builder.appName("lakewarden-object-store").master(settings.master)
-    for key, value in (spark_conf(settings) | {f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()}).items():
-        builder = builder.config(key, value)
-    return configure_spark_with_delta_pip(builder, extra_packages=[_HADOOP_AWS]).getOrCreate()
+# On one worker and on two
+
+
+@dataclass
+class _OnWorkers:
+    """Seconds of each round, and how many of the machine's cores worked meanwhile, the store's and the driver's work included."""
+
+    seconds: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
+
+
+def _workers(scale: Scale, place: Path, server: MinioServer) -> Table:
+    """The same flush on a standalone cluster of two workers of one core, in turns on one of them and on both."""
+    existing, new = _rows(scale)
+    found = {1: _OnWorkers(), 2: _OnWorkers()}
+    place.mkdir(parents=True, exist_ok=True)
+    with serve_cluster(place, server.environment) as cluster:
+        for number in range(_TURNS):
+            for workers, measured in found.items():
+                conf = {**cluster.conf, "spark.cores.max": str(workers)}
+                spark = start_session(SparkSettings(master=cluster.master, conf=conf))
+                with _pending(f"s3://lake/on-{workers}-{number}", existing, new, spark) as lake, busy_cores() as busy:
+                    measured.seconds.append(seconds(_flush, lake, scale.scopes))
+                measured.busy.append(busy())
+                spark.stop()
+    one = median(found[1].seconds)
+    return Table(
+        f"The same flush on a Spark standalone cluster of two workers of one core each, on one of them and on both; {_TURNS}"
+        " turns each. MinIO and the driver take their part of the same two cores, so the cores that were busy in all bound what a"
+        " second worker can bring. Target: at least 1.6 times as fast, or the reason.",
+        ("workers", "time", "times as fast", "cores busy in all"),
+        [
+            (str(workers), spread(measured.seconds), times(one, median(measured.seconds)), f"{mean(measured.busy):.2f}")
+            for workers, measured in found.items()
+        ],
+    )
 
 
 @contextmanager

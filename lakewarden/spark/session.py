@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lakewarden.errors import StorageUnavailable
 from lakewarden.settings import SparkSettings
+from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java
 
 _SMALL_DATA = {
@@ -48,7 +49,8 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
     """All that the session is started with, the user's own settings last."""
     memory = {"spark.driver.memory": settings.driver_memory}
     archive = {"spark.archives": f"{settings.executor_archive}#{_ARCHIVE}"} if settings.executor_archive else {}
-    return {**_SESSION, **_SMALL_DATA, **memory, **archive, **settings.conf}
+    connector = s3a.CONF if settings.s3a else {}
+    return {**_SESSION, **_SMALL_DATA, **memory, **archive, **connector, **settings.conf}
 
 
 def start_session(settings: SparkSettings) -> SparkSession:
@@ -66,7 +68,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
         builder = builder.config(key, value)
     with _quiet_jvm() as log:
         try:
-            session = configure_spark_with_delta_pip(builder).getOrCreate()
+            session = configure_spark_with_delta_pip(builder, [*s3a.PACKAGES] if settings.s3a else []).getOrCreate()
         except (PySparkException, Py4JError, OSError) as error:
             raise StorageUnavailable(f"Spark at {settings.master} did not start: {error}; its log is {log}") from error
     session.sparkContext.setLogLevel("ERROR")

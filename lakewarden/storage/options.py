@@ -23,6 +23,7 @@ _S3_KEYS = {
     "SECRET_ACCESS_KEY": "aws_secret_access_key",
     "SESSION_TOKEN": "aws_session_token",
 }
+_S3A_KEYS = {"ACCESS_KEY_ID": "access.key", "SECRET_ACCESS_KEY": "secret.key", "SESSION_TOKEN": "session.token"}
 _AZURE_KEYS = {"STORAGE_ACCOUNT_NAME": "azure_storage_account_name", "STORAGE_ACCOUNT_KEY": "azure_storage_account_key"}
 _GCS_KEYS = {"APPLICATION_CREDENTIALS": "google_application_credentials"}
 _KEYS = {"s3": _S3_KEYS, "gs": _GCS_KEYS, "az": _AZURE_KEYS, "abfs": _AZURE_KEYS, "abfss": _AZURE_KEYS}
@@ -68,13 +69,33 @@ def boto_options(location: Location, environment: Mapping[str, str]) -> dict[str
     return {name: options[option] for name, option in _BOTO.items() if options.get(option)}
 
 
-def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
-    connection = location.connection
+def s3a_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    """The same for Hadoop's `s3a://`, which keeps them by bucket. A credential is the name of its variable, which Hadoop
+    reads where it uses it; without a reference its own chain finds what the platform has. Raises as `store_options`.
+    """
+    bucket = location.uri.partition("://")[2].partition("/")[0]
+    endpoint, region, path_style = _s3_named(location.connection, environment)
+    named = {"endpoint": endpoint, "endpoint.region": region, "path.style.access": str(path_style).lower()}
+    prefix = location.connection.credentials.removeprefix("env:")
+    given = _credentials("s3", location, environment)
+    keys = {_S3A_KEYS[end]: f"${{env.{prefix}_{end}}}" for end, option in _S3_KEYS.items() if given.get(option)}
+    return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in (named | keys).items() if value}
+
+
+def _s3_named(connection: Connection, environment: Mapping[str, str]) -> tuple[str, str, bool]:
+    """Endpoint and region, empty where the platform's own hold, and whether the bucket stands in the path."""
     named = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
     endpoint = (connection.endpoint or named or "").rstrip("/")
+    region = connection.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     path_style = bool(endpoint) if connection.path_style is None else connection.path_style
-    region = connection.region or ("" if _has_region(environment) or not endpoint else _ANY_REGION)
-    options = {"aws_region": region} if region else {}
+    return endpoint, region or (_ANY_REGION if endpoint else ""), path_style
+
+
+def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
+    connection = location.connection
+    endpoint, region, path_style = _s3_named(connection, environment)
+    # what the environment says both libraries find themselves
+    options = {"aws_region": region} if region and (connection.region or not _has_region(environment)) else {}
     if endpoint:
         options["aws_endpoint_url_s3"] = endpoint if path_style else _with_bucket(endpoint, location)
         options["aws_allow_http"] = str(endpoint.startswith("http://")).lower()

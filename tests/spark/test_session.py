@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Unsupported
 from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java
 from lakewarden.spark.session import spark_conf
 from tests.fixtures.lakes import eventual, make_notes, notes
@@ -52,6 +54,12 @@ def test_ones_own_settings_come_last() -> None:
     conf = spark_conf(SparkSettings(driver_memory="3g", conf={"spark.driver.memory": "5g", "spark.x": "y"}))
     assert (conf["spark.driver.memory"], conf["spark.x"]) == ("5g", "y")
     assert spark_conf(SparkSettings(executor_archive="s3://a/b.zip"))["spark.archives"] == "s3://a/b.zip#environment"
+
+
+def test_the_connector_is_of_the_hadoop_that_pyspark_brings() -> None:
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert jar.name == f"hadoop-client-api-{s3a.HADOOP}.jar"
+    assert "spark.jars.excludes" in spark_conf(SparkSettings(s3a=True)).keys() - spark_conf(SparkSettings()).keys()
 
 
 def test_no_java_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

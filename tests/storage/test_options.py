@@ -6,7 +6,7 @@ import pytest
 
 from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
-from lakewarden.storage.options import delta_options, store_options
+from lakewarden.storage.options import delta_options, s3a_options, store_options
 
 _MINIO = {"AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000/", "AWS_SECRET_ACCESS_KEY": "hunter2"}
 _TENANT = {"T_ACCESS_KEY_ID": "id", "T_SECRET_ACCESS_KEY": "hunter2"}
@@ -60,3 +60,19 @@ def test_delta_commits_conditionally_and_gives_up_in_time() -> None:
     assert {"timeout", "connect_timeout", "max_retries", "retry_timeout"} <= set(found)
     assert delta_options(Location("/srv/lake"), _MINIO) == {}
     assert delta_options(Location("file:///srv/lake"), _MINIO) == {}
+
+
+def test_hadoop_is_told_where_a_secret_is_and_never_the_secret() -> None:
+    connection = Connection(endpoint="https://other:9000", region="r2", path_style=False, credentials="env:T")
+    assert s3a_options(Location("s3://lake/x", connection), _MINIO | _TENANT) == {
+        "fs.s3a.bucket.lake.endpoint": "https://other:9000",
+        "fs.s3a.bucket.lake.endpoint.region": "r2",
+        "fs.s3a.bucket.lake.path.style.access": "false",
+        "fs.s3a.bucket.lake.access.key": "${env.T_ACCESS_KEY_ID}",
+        "fs.s3a.bucket.lake.secret.key": "${env.T_SECRET_ACCESS_KEY}",
+    }
+    assert s3a_options(Location("s3://lake/x"), _MINIO) == {
+        "fs.s3a.bucket.lake.endpoint": "http://127.0.0.1:9000",
+        "fs.s3a.bucket.lake.endpoint.region": "r",
+        "fs.s3a.bucket.lake.path.style.access": "true",
+    }
