@@ -403,3 +403,18 @@ def test_a_version_that_a_vacuum_took_is_too_old(warehouse_uri: str) -> None:
             lake.subscribe(ALL, user="u", from_seq=seqs[0])
         with lake.subscribe(ALL, user="u", from_seq=seqs[1]) as live:
             assert live.poll() == []
+
+
+@pytest.mark.disk
+def test_a_move_is_not_noticed(lake: Lakehouse, table: TableClient, tmp_path: Path) -> None:
+    seq = table.write(notes({1: "a"}), user="u").last_seq
+    lake.flush()
+    with lake.subscribe(ALL, user="u") as live:
+        table.write(notes({1: "b"}), user="u")
+        lake.create_storage("other", type="filesystem", base=str(tmp_path / "other"))
+        lake.move(NOTES, "other")
+        table.write(notes({2: "c"}), user="u")
+        lake.flush()
+        assert told(live.poll()) == [("initial", 1), ("update", 1), ("insert", 2)]
+        with lake.subscribe(ALL, user="u", from_seq=seq) as again:
+            assert told(again.poll()) == [("update", 1), ("insert", 2)]
