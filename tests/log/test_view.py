@@ -33,10 +33,13 @@ def test_an_unknown_log_is_empty(store: Store) -> None:
 
 
 def test_pending_rows_are_counted_by_scope(store: Store) -> None:
-    clock = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(hours=1)])
-    late = LogWriter(store, LOG, LogSettings(), lambda: next(clock), random_id, str.upper)
-    for batch in (joined(notes("a", 1, 2), notes("b", 3)), notes("a", 4), notes("a", 5)):
-        late.append(batch)
+    now = NOON
+    late = LogWriter(store, LOG, LogSettings(), lambda: now, random_id, str.upper)
+    late.append(joined(notes("a", 1, 2), notes("b", 3)))
+    now = NOON - timedelta(hours=1)
+    late.append(notes("a", 4))
+    now = NOON + timedelta(hours=1)
+    late.append(notes("a", 5))
     view = view_of(store)
     a, b = view.pending["a"], view.pending["b"]
     assert (a.rows, a.first_seq, a.last_seq, a.oldest) == (4, seq_of(0, 0), seq_of(2, 0), NOON - timedelta(hours=1))
