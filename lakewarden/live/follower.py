@@ -114,9 +114,8 @@ class Follower:
         """The events of a trail beyond the place, which is its end afterwards."""
         ranges = self._ranges(table, trail, self.place)
         rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
-        found: list[Event] = []
-        for part in self._parts(rows) if rows.num_rows else ():
-            found += self._fold.events(part, table.schema, self._select(table, upserts(part)))
+        matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
+        found = list(self._fold.events(rows, table.schema, matched))  # only when all that can fail is over
         self.place = max(self.place, trail.end)
         return found
 
