@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,11 @@ Clock = Callable[[], datetime]
 NewId = Callable[[], str]
 """Returns a new unique id: 32 hexadecimal digits."""
 
+
+Pause = Callable[[float], None]
+"""Waits for so many seconds."""
+
+wait: Pause = time.sleep
 
 HELD_AT_MOST = timedelta(hours=24)
 """Between a look at the store and what is committed because of it. Who slept for longer looks again: fences and seals, which

@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog import changes
+from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
-from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse, InvalidArgument
@@ -31,7 +32,6 @@ from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 if TYPE_CHECKING:
     from lakewarden.catalog.certificate import Certificate
     from lakewarden.catalog.evolution import Alteration
-    from lakewarden.catalog.live import LiveQuery
     from lakewarden.live.feed import Feeds
     from lakewarden.live.subscription import Subscription
     from lakewarden.operations.check import Finding
@@ -62,12 +62,10 @@ class Lakehouse:
 
     @cached_property
     def feeds(self) -> Feeds:
-        """What subscriptions of this process read of the logs."""
-        from lakewarden.catalog.live import LiveQueries
+        """One reading of each table's log, for all subscriptions of this process."""
         from lakewarden.live.feed import Feeds
 
-        warehouse = self.warehouse
-        return Feeds(warehouse.state, warehouse.headers, LiveQueries(warehouse.state), time.monotonic)
+        return Feeds(self.warehouse.state, self.warehouse.headers, LiveQueries(self.warehouse.state), time.monotonic)
 
     @cached_property
     def _operator(self) -> Operator:
@@ -612,7 +610,7 @@ class Lakehouse:
         batch_size: int = 10_000,
         interval: float = 0.5,
         timeout: float | None = None,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Pause = wait,
     ) -> Subscription:
         """The rows that a query shows, then each change to them: docs/subscriptions.md.
 
@@ -644,8 +642,6 @@ class Lakehouse:
 
     def live_queries(self) -> list[LiveQuery]:
         """The subscriptions of every process, oldest first."""
-        from lakewarden.catalog.live import LiveQueries
-
         return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
 
     def kill_live_query(self, live_id: str) -> LiveQuery:
@@ -654,8 +650,6 @@ class Lakehouse:
         Raises:
             NotFound: there is none.
         """
-        from lakewarden.catalog.live import LiveQueries
-
         return LiveQueries(self.warehouse.state).kill(live_id)
 
     # Jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -147,7 +148,7 @@ class Follower:
         """The rows that are live, and the end of the log then."""
         warehouse = self._warehouse
         if table.type != "STREAM":
-            return read_strong_upto(lambda: self._target(table), warehouse.state, table.log_id, warehouse.headers)
+            return read_strong_upto(partial(self._target, table), warehouse.state, table.log_id, warehouse.headers)
         for _ in range(_ATTEMPTS):
             trail = self._trail(table)
             try:
@@ -180,7 +181,7 @@ class Follower:
         def read(target: ScopeTarget) -> tuple[pa.Table | None, bool]:
             return read_as_of(target, self._warehouse.state, trail, seq, self._mark)
 
-        return where_it_lies(lambda: self._target(table), read)
+        return where_it_lies(partial(self._target, table), read)
 
     def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
         ranges = self._ranges(table, trail, NOTHING)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 
+from lakewarden.clock import Pause
 from lakewarden.errors import LakewardenError, Terminal
 from lakewarden.live.fold import Event
 from lakewarden.live.follower import Follower
-
-Pause = Callable[[float], None]
-"""Waits for so many seconds."""
 
 
 class Subscription:
@@ -96,6 +93,3 @@ class Subscription:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-wait: Pause = time.sleep

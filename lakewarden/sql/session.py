@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
+from lakewarden.clock import Pause, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.sql import rights
@@ -58,26 +58,6 @@ class SqlSession:
                 each(results[-1])
         return results
 
-    def subscribe(
-        self,
-        text: str,
-        *,
-        from_seq: int | None = None,
-        last_rows: int | None = None,
-        batch_size: int = 10_000,
-        interval: float = 0.5,
-        timeout: float | None = None,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> Subscription:
-        """As `Lakehouse.subscribe`."""
-        from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as below
-
-        statement = parse_subscription(text)
-        context = Context(self._lake, self._duck, self._door, self._namespace)
-        rights.check_batch(context, [statement])
-        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
-        return open_subscription(context, statement, manner)
-
     def table(self, name: str) -> OwnTable:
         """A table as this session may use it.
 
@@ -96,6 +76,26 @@ class SqlSession:
         """
         taken = self._door.execute_as(self._lake.warehouse.catalog.read(), check_user(user))
         return SqlSession(self._lake, taken.session)
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """As `Lakehouse.subscribe`."""
+        from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
+
+        statement = parse_subscription(text)
+        context = Context(self._lake, self._duck, self._door, self._namespace)
+        rights.check_batch(context, [statement])
+        manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
+        return open_subscription(context, statement, manner)
 
 
 def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
+from lakewarden.clock import Pause, wait
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.live.fold import Row
 from lakewarden.live.follower import Asked, Follower
-from lakewarden.live.subscription import Pause, Subscription, wait
+from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
 from lakewarden.sql import select
 from lakewarden.sql import statements as of
