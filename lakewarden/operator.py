@@ -29,7 +29,6 @@ from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.operations.sweep import Swept, sweep
-from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
@@ -64,13 +63,11 @@ class Operator:
 
     def maintain(self, asked: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            reports = maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
-            if isinstance(options, VacuumOptions) and not dry_run:
-                forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
-            return reports
+            return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
 
         reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
+            forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
             self._sweep()
         return reports
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.stamp import DROP, ERASE, SWEEP, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
@@ -45,7 +45,7 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
                 f"version {entry.version} restored the rows since _seq {seq} was given: what was delivered is not so any more;"
                 " subscribe without from_seq"
             )
-        if stamp is not None and stamp.operation in (DROP, ERASE):
+        if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
             return Base(version, NOTHING, tuple(later))
         if stamp is None or stamp.app_id != app_id or stamp.last_seq is None:
             continue

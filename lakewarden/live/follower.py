@@ -115,9 +115,8 @@ class Follower:
         """The events of a trail beyond the place, which is its end afterwards."""
         ranges = self._ranges(table, trail, self.place)
         rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
-        found: list[Event] = []
-        for part in self._parts(rows) if rows.num_rows else ():
-            found += self._fold.events(part, table.schema, self._select(table, upserts(part)))
+        matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
+        found = list(self._fold.events(rows, table.schema, matched))  # only when all that can fail is over
         self.place = max(self.place, trail.end)
         return found
 
@@ -178,9 +177,11 @@ class Follower:
     def _as_of(self, table: Table, trail: Trail, seq: int) -> pa.Table | None:
         if table.type == "STREAM":
             return self._stream_rows(table, trail, seq)
-        state, mark = self._warehouse.state, self._mark
-        place = partial(self._target, table)
-        return where_it_lies(place, lambda target: (read_as_of(target, state, trail, seq, mark), False))
+
+        def read(target: ScopeTarget) -> tuple[pa.Table | None, bool]:
+            return read_as_of(target, self._warehouse.state, trail, seq, self._mark)
+
+        return where_it_lies(partial(self._target, table), read)
 
     def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
         ranges = self._ranges(table, trail, NOTHING)

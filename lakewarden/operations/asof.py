@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.asof import Base, base_at
+from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -22,8 +23,9 @@ from lakewarden.storage.objects import ObjectStore
 _NO_TABLE = Base(None, NOTHING, ())
 
 
-def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, mark: str) -> pa.Table | None:
-    """The rows that were live then: the newest schema's columns and `_seq`. None if the trail is older than the table.
+def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, mark: str) -> tuple[pa.Table | None, bool]:
+    """The rows that were live then, the newest schema's columns and `_seq`, or None if the trail is older than the table;
+    and whether no flush can have gone elsewhere, as `operations.read.where_it_lies` asks.
 
     Args:
         trail: all that log and history hold, read before the call.
@@ -36,12 +38,13 @@ def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, 
     table = ScopeTable.open(target.location)
     base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
     if base.later and (base.later[0].last_seq or 0) > trail.end:
-        return None
+        return None, False
     ranges = trail.ranges(target.scope.user or "", base.settled)
     _check(target, trail, base, ranges)
     hot = decode([read_chunk(state, each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
     hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
-    return merged(_cold(target, base), hot, target.schema.primary_key)
+    sure = table is not None and not is_frozen(table, target)
+    return merged(_cold(target, base), hot, target.schema.primary_key), sure
 
 
 def _rewound(trail: Trail, mark: str) -> int | None:

@@ -1,7 +1,7 @@
 """The flush of a scope that is too large for one task: read, merged and written by Spark, committed like any other.
 
 Spark writes through our own function (`mapInArrow`), so file names, field ids, footers and statistics are those of every
-other flush. It reads through one too, or over `s3a://` where that is asked for (docs/decisions/0016).
+other flush. It reads through one too, or over `s3a://` where that is asked for (docs/decisions/0015).
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakewarden.live.fold import Event
+if TYPE_CHECKING:
+    from lakewarden.live.fold import Event
 
 _WHOLE = ("HUGEINT", "UHUGEINT")
 """DuckDB's whole numbers of 128 bits, which Arrow carries as DECIMAL."""

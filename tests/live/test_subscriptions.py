@@ -13,8 +13,18 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn, SetOptions
+from lakewarden.catalog.store import CatalogStore
 from lakewarden.engine import Engine, silent
-from lakewarden.errors import BeingErased, Ended, InvalidArgument, LakewardenError, NotFound, PermissionDenied, Unsupported
+from lakewarden.errors import (
+    BeingErased,
+    Ended,
+    InvalidArgument,
+    LakewardenError,
+    NotFound,
+    PermissionDenied,
+    StorageUnavailable,
+    Unsupported,
+)
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
 from lakewarden.log.cache import HeaderCache
@@ -403,3 +413,49 @@ def test_a_version_that_a_vacuum_took_is_too_old(warehouse_uri: str) -> None:
             lake.subscribe(ALL, user="u", from_seq=seqs[0])
         with lake.subscribe(ALL, user="u", from_seq=seqs[1]) as live:
             assert live.poll() == []
+
+
+@pytest.mark.disk
+def test_a_move_is_not_noticed(lake: Lakehouse, table: TableClient, tmp_path: Path) -> None:
+    seq = table.write(notes({1: "a"}), user="u").last_seq
+    lake.flush()
+    with lake.subscribe(ALL, user="u") as live:
+        table.write(notes({1: "b"}), user="u")
+        lake.create_storage("other", type="filesystem", base=str(tmp_path / "other"))
+        lake.move(NOTES, "other")
+        table.write(notes({2: "c"}), user="u")
+        lake.flush()
+        assert told(live.poll()) == [("initial", 1), ("update", 1), ("insert", 2)]
+        with lake.subscribe(ALL, user="u", from_seq=seq) as again:
+            assert told(again.poll()) == [("update", 1), ("insert", 2)]
+
+
+@pytest.mark.disk
+def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as plain:
+        store = Store(Path(plain.warehouse.state.uri))
+        catalog = CatalogStore(store, plain.warehouse.clock)
+        lake = Lakehouse(replace(plain.warehouse, state=store, catalog=catalog), Engine(Settings(), silent, None))
+        table = make_notes(plain)
+        live = lake.subscribe(ALL, user="u", batch_size=1)
+        failed = 0
+        for number in range(20):
+            table.write(notes({0: "a", number + 1: "b"}), user="u")
+            plain.flush() if number % 3 == 0 else None
+            left = [number]
+
+            def fails(_call: str, key: str, left: list[int] = left) -> None:
+                left[0] -= 1
+                if left[0] == -1:
+                    raise StorageUnavailable(key)
+
+            store.before = fails
+            try:
+                events = live.poll()
+            except StorageUnavailable:
+                failed += 1
+                events = live.poll()
+            store.before = lambda _call, _key: None
+            assert told(events) == [("update" if number else "insert", 0), ("insert", number + 1)]
+        live.close()
+        assert failed > 5

@@ -8,7 +8,7 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import StorageUnavailable
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import names
+from lakewarden.log import history, names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, encode_cut, newest_cut
@@ -137,7 +137,8 @@ def test_settled_rows_are_kept_and_then_forgotten(store: Store) -> None:
     assert (late.ranges("a", NOTHING), late.complete_after(NOTHING), late.complete_after(late.end)) == ((), False, True)
 
 
-def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
+def test_many_small_parts_of_the_history_become_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "JOINED", 32)  # the simulation joins sooner
     now = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(70):
         writer(store).append(notes("a", number))

@@ -36,8 +36,10 @@ def test_pending_rows_are_counted_by_scope(store: Store) -> None:
     now = NOON
     late = LogWriter(store, LOG, LogSettings(), lambda: now, random_id, str.upper)
     late.append(joined(notes("a", 1, 2), notes("b", 3)))
-    for now, id_ in ((NOON - timedelta(hours=1), 4), (NOON + timedelta(hours=1), 5)):  # noqa: B007  # the writer's clock
-        late.append(notes("a", id_))
+    now = NOON - timedelta(hours=1)
+    late.append(notes("a", 4))
+    now = NOON + timedelta(hours=1)
+    late.append(notes("a", 5))
     view = view_of(store)
     a, b = view.pending["a"], view.pending["b"]
     assert (a.rows, a.first_seq, a.last_seq, a.oldest) == (4, seq_of(0, 0), seq_of(2, 0), NOON - timedelta(hours=1))
