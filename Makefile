@@ -32,8 +32,10 @@ help: ## Show this list
 
 setup: java .venv/.setup ## Install everything into .venv (and uv into .cache, where it is missing)
 
+# Compiled here: where programs may keep no bytecode (PYTHONDONTWRITEBYTECODE), each would compile its libraries anew.
 .venv/.setup: pyproject.toml uv.lock $(filter .cache/%,$(UV))
-	$(UV) sync --frozen --all-extras
+	$(UV) sync --frozen --all-extras --compile-bytecode
+	$(VENV)/python -m compileall -q lakewarden assets jobs orchestration resources
 	@touch $@
 
 # --target works where the system's Python refuses other installs; venv works where it has no pip.

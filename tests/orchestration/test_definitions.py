@@ -29,6 +29,7 @@ JOBS = {
     "record_job",
     "erase_job",
     "export_job",
+    "move_job",
     "run_queued_job",
 }
 SCHEDULES = {
