@@ -49,6 +49,7 @@ def test_old_versions_go_too(minio: MinioServer, versioned: str) -> None:
         assert b"token-of-ann" not in data, each["Key"]
 
 
+@pytest.mark.disk  # it goes from the bucket to a disk
 def test_old_versions_go_too_where_a_table_lay_before_it_was_moved(minio: MinioServer, versioned: str, tmp_path: Path) -> None:
     client = boto3.client("s3", endpoint_url=minio.endpoint)
     with Lakehouse.open(f"{versioned}-moved") as lake:

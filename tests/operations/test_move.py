@@ -167,6 +167,7 @@ def test_everything_comes_along(lake: Lakehouse, warehouse_uri: str) -> None:
     assert [job.status for job in lake.jobs() if job.job_type == "move"] == ["completed"]
 
 
+@pytest.mark.disk  # it goes to the bucket by itself
 def test_from_a_disk_into_a_bucket_and_out_of_it(lake: Lakehouse, s3_warehouse_uri: str) -> None:
     lake.create_storage("bucket", type="s3", base=s3_warehouse_uri)
     lake.move(NOTES, "bucket")
