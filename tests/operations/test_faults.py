@@ -27,7 +27,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_ids, log_files, make_notes, notes, strong
-from tests.fixtures.minio import Machine, drive
+from tests.fixtures.minio import Machine, MinioServer, drive
 from tests.fixtures.mounts import tmpfs
 from tests.fixtures.proxy import Fault, Proxy, Weather, proxy_of
 
@@ -139,7 +139,7 @@ _FAULTS: dict[str, tuple[tuple[Fault, ...], float]] = {
 
 
 @pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
+def machine(minio: MinioServer) -> Iterator[Machine]:  # noqa: ARG001  # the session's first: the environment goes back to it
     with drive() as machine:
         yield machine
 
