@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -32,21 +31,11 @@ from lakewarden.log.closing import close_user, open_user
 from lakewarden.log.trail import read_trail
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
+from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 from tests.log.build import Store
 
 ALL = f"SELECT * FROM {NOTES}"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 8, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
 
 @pytest.fixture

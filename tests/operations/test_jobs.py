@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,21 +15,9 @@ from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.heartbeat import Heartbeat, Stopped
 from lakewarden.operations.jobs import Job, JobLog
 from lakewarden.storage.open import open_store
+from tests.fixtures.clock import Clock
 
 _LEASE = timedelta(seconds=60)
-
-
-class Clock:
-    """A clock that stands until somebody moves it."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 8, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
 
 @pytest.fixture
