@@ -36,6 +36,7 @@ from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.uploads import remove_uploads
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
 from lakewarden.warehouse import Warehouse
@@ -114,12 +115,14 @@ def erase(
         _hide(warehouse, jobs, user, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    places = [place for scope in scopes for place in _places(warehouse, catalog, scope)]
-    to_do = remove_old_versions([*own, *places], _old_versions_removed(tally))
+    places = [*own, *(place for scope in scopes for place in _places(warehouse, catalog, scope))]
+    uploads = remove_uploads(places, _uploads_removed(tally))
+    versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
-    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not to_do))
+    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
     reach("erase:searched")
+    to_do = "; ".join(note for note in (uploads, versions) if note)
     certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
@@ -244,6 +247,10 @@ def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:
     audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
 
 
+def _uploads_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, uploads=tally.counts.uploads + more))
+
+
 def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
     return lambda more: tally.note(replace(tally.counts, old_versions=tally.counts.old_versions + more))
 
@@ -279,6 +286,8 @@ def _certificate(
         findings=tuple(without_id(f"{found.what}: {found.uri}", asked.user, erasure.mark) for found in searched.findings),
         started_at=started.astimezone(UTC).isoformat(),
         finished_at=finished.astimezone(UTC).isoformat(),
+        uploads=counts.uploads,
+        unseen=searched.unseen,
     )
 
 
