@@ -16,6 +16,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import BeingErased, Corrupt, InUse, InvalidArgument, NotFound
 from lakewarden.operations.scopes import named_tables
@@ -66,9 +67,10 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
 
     Raises:
         InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
+        Unsupported: no Delta reader finds a table there.
         InUse: something else lies there.
     """
-    place = canonical(to)
+    place = delta_uri(canonical(to))
     bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
     own = join(warehouse.uri, _EXPORTS)
     inside = place.startswith(f"{own}/") and overlaps(own, place)

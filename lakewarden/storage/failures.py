@@ -9,6 +9,8 @@ _ASKED = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
 _KNOWN = [
     (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), True, "there is no such bucket"),
+    (re.compile(r"InvalidBucketName"), True, "the store takes this for no name of a bucket"),
+    (re.compile(r"Account must be specified"), True, "neither the URI nor AZURE_STORAGE_ACCOUNT_NAME says which account"),
     (
         re.compile(rf"InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|\b401 Unauthorized|{_TOKENS}"),
         True,

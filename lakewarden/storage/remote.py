@@ -66,12 +66,12 @@ class RemoteObjects:
 
     def create(self, key: str, data: bytes) -> None:
         """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
-        path, client = self._path(key), self._client(len(data), retries=0)
+        path = self._path(key)
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
             try:
                 with self._explained("create", key):
-                    self._create_once(client, path, key, data)
+                    self._create_once(self._client(len(data), retries=0), path, key, data)
                 return
             except AlreadyThere:
                 if not lost:
@@ -111,12 +111,12 @@ class RemoteObjects:
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             return bytes(obstore.get(self._client(), path).bytes())
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             try:
                 if length > 0:
                     return bytes(obstore.get_range(self._client(), path, start=start, length=length))
@@ -168,6 +168,15 @@ class RemoteObjects:
         return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
 
     @contextmanager
+    def _missing(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            if (known := failure_of(str(error))) and known.refused:
+                raise self._no_bucket("read", key) from None
+            raise Missing(key) from None
+
+    @contextmanager
     def _explained(self, asked: str, key: str) -> Iterator[None]:
         try:
             yield
@@ -210,13 +219,3 @@ def _pauses() -> Iterator[float | None]:
     for attempt in range(RETRIES):
         yield 0.1 * 2**attempt * random.uniform(0.5, 1)  # spreads writers, keeps no secret
     yield None
-
-
-@contextmanager
-def _missing(key: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        if (known := failure_of(str(error))) and known.refused:
-            raise StorageRefused(f"cannot read {key}: {known.reason}") from error
-        raise Missing(key) from None

@@ -27,6 +27,8 @@ def test_a_bucket_that_is_not_there_is_told() -> None:
     with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.create("a", b"x")
     with pytest.raises(StorageRefused, match="no-such-bucket"):
+        store.get("a")
+    with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.list("a")
 
 
@@ -37,6 +39,13 @@ def test_wrong_credentials_are_told(s3_warehouse_uri: str, monkeypatch: pytest.M
     with pytest.raises(StorageRefused, match=f"cannot create a in {canonical(s3_warehouse_uri)}") as refusal:
         store.create("a", b"x")
     assert "hunter2" not in refusal.value.message
+
+
+def test_an_account_that_nothing_names_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StorageRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
+        open_store(Location("az://container/x")).create("a", b"x")
 
 
 def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
