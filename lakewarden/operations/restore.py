@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.files import DataFile, NewFile, compact_name
 from lakewarden.delta.known import known_files
@@ -39,6 +39,19 @@ class RestoreOptions:
     timestamp: datetime | None = None
     discard_to: int | None = None
     """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
+
+
+def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
+    """Raises:
+    InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument(f"restore {table.name}: give either a version or a timestamp")
+    if version is not None and user is None and table.type == "USER":
+        raise InvalidArgument(
+            f"{table.name} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
+        )
+    return RestoreOptions(version, timestamp)
 
 
 def parse_moment(text: str) -> datetime:
