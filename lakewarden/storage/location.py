@@ -51,7 +51,7 @@ def join(base_uri: str, relative: str) -> str:
 
 def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
     """Whether two canonical places are the same, or one lies in the other; links of a local disk are followed."""
-    first, second = (f"{place if '://' in place else os.path.realpath(place)}/" for place in (one, other))
+    first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (one, other))
     if folds_case:
         first, second = first.casefold(), second.casefold()
     return first.startswith(second) or second.startswith(first)

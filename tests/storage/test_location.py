@@ -89,6 +89,7 @@ def test_places_are_joined_by_parts() -> None:
         ("s3://lake/a", "s3://lake/ab", False),
         ("s3://lake/a", "gs://lake/a", False),
         ("/srv/a", "/srv/A", False),
+        ("/", "/srv/a", True),
     ],
 )
 def test_places_overlap_by_whole_parts(one: str, other: str, expected: bool) -> None:
