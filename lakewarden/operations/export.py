@@ -13,7 +13,7 @@ from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import BeingErased, InUse, InvalidArgument
+from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.operations.exported import MANIFEST, Export, ExportedTable
 from lakewarden.operations.scopes import named_tables
 from lakewarden.storage.durability import sync
@@ -73,8 +73,12 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
         raise BeingErased(frozenset({user}))
     warehouse.exports.keep(record)
     target = open_store(Location(place))
-    target.delete([MANIFEST])
-    target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    try:
+        target.delete([MANIFEST])
+        target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    except StorageRefused:
+        warehouse.exports.forget([record])  # nothing came to lie there
+        raise
     done = [exported for table in tables if (exported := _copied(warehouse, table, user, target)) is not None]
     files = tuple(file for _, copied in done for file in copied)
     made = Export(user, now, place, tuple(table for table, _ in done), files)

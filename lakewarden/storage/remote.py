@@ -26,7 +26,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, S3Store, from_url
 
 from lakewarden.connection import Location
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
@@ -164,15 +164,15 @@ class RemoteObjects:
             self._connected[patience, retries] = _connect(self._location, patience, retries)
         return self._connected[patience, retries]
 
-    def _no_bucket(self, asked: str, key: str) -> StorageRefused:
-        return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+    def _no_bucket(self, asked: str, key: str) -> NoBucket:
+        return NoBucket(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
 
     @contextmanager
     def _missing(self, key: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            if (known := failure_of(str(error))) and known.refused:
+            if failure_of(str(error)):
                 raise self._no_bucket("read", key) from None
             raise Missing(key) from None
 
@@ -187,9 +187,9 @@ class RemoteObjects:
         known = failure_of(str(error))
         reason = known.reason if known else str(error).partition("\n")[0]
         message = f"cannot {asked} {key or '/'} in {self._uri}: {reason}"
-        if isinstance(error, _REFUSED) or (known and known.refused):
-            return StorageRefused(message)
-        return StorageUnavailable(message)
+        if known and not isinstance(error, _REFUSED):
+            return known.error(message)
+        return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
 
 
 def _connect(location: Location, patience: str, retries: int) -> Client:

@@ -36,7 +36,7 @@ def remove_old_versions(places: Iterable[Location], removed: Callable[[int], Non
             notes.add(ELSEWHERE)
             continue
         bucket, _, prefix = rest.partition("/")
-        notes.add(_remove(place, bucket, f"{prefix}/", removed))
+        notes.add(_remove(place, bucket, f"{prefix}/" if prefix else "", removed))
     return "; ".join(sorted(notes - {""}))
 
 

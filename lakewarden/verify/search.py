@@ -100,7 +100,8 @@ def search(wanted: Search) -> Searched:
     seen = {found.uri: found for found in _places(wanted)}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         deque(pool.map(look.at, seen.values()), maxlen=0)
-    for place in (Location(wanted.warehouse).below(_STATE), *wanted.storages) if wanted.versions else ():
+    state, exports = Location(wanted.warehouse).below(_STATE), map(Location, wanted.exports)
+    for place in (state, *exports, *wanted.storages) if wanted.versions else ():
         old = OldVersions(place)
         for each in old:
             look.at_old(each, old)
@@ -149,13 +150,18 @@ class _Look:
 
     def at_old(self, old: OldVersion, place: OldVersions) -> None:
         """A version that was replaced or deleted: of the user by its path, or by the header of a part of the write log."""
-        if (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
+        if self._exported(old.found):
+            self._report(old.found, "an old version in an export of the user")
+        elif (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
             if self._in_users_scope(old.found):
                 self._report(old.found, "an old version in the user's scope")
         elif key.startswith("log/") and "/cuts/" not in key and key.split("/")[1] in self._logs:
             self._count(read=1)
             if self._wanted.user in (formats.log_users(place.content(old)) or ()):
                 self._report(old.found, "an old version with rows of the user in the write log")
+
+    def _exported(self, found: Found) -> bool:
+        return any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
 
     def _in_users_scope(self, found: Found) -> bool:
         for suspect in self._wanted.suspects:
@@ -192,8 +198,7 @@ class _Look:
         if what:
             self._report(found, what)
             return
-        places = (join(self._wanted.warehouse, "exports"), *self._wanted.exports)
-        exported = any(found.uri.startswith(f"{place}/") for place in places)
+        exported = found.uri.startswith(f"{join(self._wanted.warehouse, 'exports')}/") or self._exported(found)
         if not (suspect or exported or self._wanted.deep):
             return
         data = self._content(found) if self._wanted.deep or found.size <= _SMALL else self._ends(found)
