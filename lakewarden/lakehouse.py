@@ -19,14 +19,13 @@ from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableTyp
 from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
-from lakewarden.errors import InUse, InvalidArgument
+from lakewarden.errors import InUse
 from lakewarden.log.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
-from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from lakewarden.live.feed import Feeds
     from lakewarden.live.subscription import Subscription
     from lakewarden.operations.check import Finding
-    from lakewarden.operations.export import Export
+    from lakewarden.operations.exported import Export
     from lakewarden.operations.health import StorageHealth
     from lakewarden.operations.jobs import Job, Queueable
     from lakewarden.operations.read import Freshness
@@ -422,16 +421,10 @@ class Lakehouse:
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
-        from lakewarden.operations.restore import RestoreOptions
+        from lakewarden.operations.restore import restore_options
 
         found = self.table(table).table
-        if (version is None) == (timestamp is None):
-            raise InvalidArgument(f"restore {table}: give either a version or a timestamp")
-        if version is not None and user is None and found.type == "USER":
-            raise InvalidArgument(
-                f"{table} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
-            )
-        options = RestoreOptions(version, timestamp)
+        options = restore_options(found, user, version, timestamp)
         return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
 
     def move(self, table: str, to: str) -> list[ScopeReport]:
@@ -485,17 +478,9 @@ class Lakehouse:
             NotFound: no finished export, or no such table in it or here; nothing was written.
             Corrupt: a file is not what the manifest says; nothing was written.
         """
-        from lakewarden.operations.export import chosen, exported_files, exported_rows, read_manifest
-        from lakewarden.rows.files import Taken, file_columns
+        from lakewarden.table.importing import import_export
 
-        found = read_manifest(source)
-        wanted = [(self.table(table.name), table) for table in chosen(found, tuple(tables or ()))]
-        counts: dict[str, int] = {}
-        for client, table in wanted:
-            rows = exported_rows(found, table).scan().select(client.table.schema.names)
-            files = exported_files(found, table, rows, file_columns(client.table.schema))
-            counts[table.name] = client.write_taken(Taken(rows, files), user=user).rows
-        return counts
+        return import_export(self.table, source, user, tuple(tables or ()))
 
     def erase(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
@@ -666,21 +651,9 @@ class Lakehouse:
             NotFound, InvalidArgument: a table, a user or a storage is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
-        from lakewarden.operations.scopes import targets_of
+        from lakewarden.operations.enqueue import enqueue
 
-        if operation == "move":
-            return self._operator.enqueue_move(tables, user, to)
-        if to is not None:
-            raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
-        if operation == "evict":
-            self._operator.evict(Asked(tables, user), dry_run=True)
-        elif operation == "export":
-            if tables or user is None:
-                raise InvalidArgument("an export is all that one user has: name the user, and no table")
-            check_user(user)
-        else:
-            targets_of(self.warehouse, self.warehouse.catalog.read(), tables, user)
-        return self._operator.jobs.enqueue(operation, Asked(tables, user).parameters)
+        return enqueue(self.warehouse, self._operator.jobs, operation, Asked(tables, user), to)
 
     def jobs(self, limit: int | None = 50) -> list[Job]:
         """The last jobs, newest first."""

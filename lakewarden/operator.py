@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
-from lakewarden.catalog.moving import begin_move
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
+from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.log.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import erase
 from lakewarden.operations.evict import evict
-from lakewarden.operations.export import Export, check_target, export, own_place
+from lakewarden.operations.export import check_target, export, own_place
+from lakewarden.operations.exported import Export
 from lakewarden.operations.flush import FlushTask, flush_scopes, forget_expired
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.jobs import Job, JobLog
@@ -116,19 +116,6 @@ class Operator:
         """Raises as `operations.move.Mover.move`."""
         parameters = Asked((str(table),)).parameters | {"to": storage_id}
         return self._run("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
-
-    def enqueue_move(self, tables: Sequence[str], user: str | None, storage_id: str | None) -> Job:
-        """Raises:
-        NotFound, Unsupported: no such table or storage; a STREAM table.
-        InvalidArgument: not one whole table and one storage.
-        AlreadyActive: the same was asked for already, and is not over.
-        """
-        if len(tables) != 1 or user is not None or storage_id is None:
-            raise InvalidArgument("a move takes one table, with all its users, and the storage that it goes to")
-        catalog = self.warehouse.catalog.read()
-        name = named_tables(catalog, tables)[0].name
-        begin_move(catalog, name, storage_id, self.warehouse.base)
-        return self.jobs.enqueue("move", Asked((str(name),)).parameters | {"to": storage_id})
 
     def cancel_move(self, table: TableName) -> list[ScopeReport]:
         """Raises as `operations.move.Mover.cancel`."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC
-from functools import partial
-
-import pyarrow as pa
 
 from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import BeingErased, Corrupt, InUse, InvalidArgument, NotFound
+from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.exported import MANIFEST, Export, ExportedTable
 from lakewarden.operations.scopes import named_tables
-from lakewarden.rows.files import Files, references
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -27,33 +26,11 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, encode
 from lakewarden.warehouse import Warehouse, find_table
 
-MANIFEST = "manifest.json"
 _BEGUN = "export.json"
 """Says whose export it is from the first file on, so that an interrupted one is known for what it is."""
 
 _FORMAT = 1
 _EXPORTS = "exports"
-
-
-@dataclass(frozen=True)
-class ExportedTable:
-    """`path` relative to the export; `version` is the Delta version that was copied."""
-
-    name: str
-    path: str
-    version: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class Export:
-    """What an export holds: its manifest."""
-
-    exported_user: str
-    exported_at: str
-    uri: str
-    tables: tuple[ExportedTable, ...]
-    files: tuple[CopiedFile, ...]
 
 
 def own_place(warehouse: Warehouse, job_id: str) -> str:
@@ -66,9 +43,10 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
 
     Raises:
         InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
+        Unsupported: no Delta reader finds a table there.
         InUse: something else lies there.
     """
-    place = canonical(to)
+    place = delta_uri(canonical(to))
     bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
     own = join(warehouse.uri, _EXPORTS)
     inside = place.startswith(f"{own}/") and overlaps(own, place)
@@ -82,7 +60,7 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
     return place
 
 
-def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
+def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: Reach = no_faults) -> Export:
     """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
 
     Raises:
@@ -98,70 +76,37 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
         raise BeingErased(frozenset({user}))
     warehouse.exports.keep(record)
     target = open_store(Location(place))
-    target.delete([MANIFEST])
-    target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
-    done = [exported for table in tables if (exported := _copied(warehouse, table, user, target)) is not None]
-    files = tuple(file for _, copied in done for file in copied)
-    made = Export(user, now, place, tuple(table for table, _ in done), files)
-    kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
-    target.delete([found.key for found in target.list("") if found.key not in kept])
-    target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
-    sync({place})
-    if record not in warehouse.exports.of(record.mark):  # an erasure removed it, and what had been copied by then
-        target.delete([found.key for found in target.list("")])
-        raise BeingErased(frozenset({user}))
+    try:
+        target.delete([MANIFEST])
+        target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    except StorageRefused:
+        warehouse.exports.forget([record])  # nothing came to lie there
+        raise
+    with _recorded(warehouse, record, user, target):
+        done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
+        files = tuple(file for _, copied in done for file in copied)
+        made = Export(user, now, place, tuple(table for table, _ in done), files)
+        kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
+        target.delete([found.key for found in target.list("") if found.key not in kept])
+        target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
+        sync({place})
     return made
 
 
-def read_manifest(source: str) -> Export:
-    """Raises:
-    NotFound: no finished export lies there.
-    Corrupt: its manifest cannot be read, or a file is not what the manifest says.
-    """
-    place = canonical(source)
-    store = open_store(Location(place))
+@contextmanager
+def _recorded(warehouse: Warehouse, record: ExportRecord, user: str, target: ObjectStore) -> Iterator[None]:
+    """An erasure removes the record, and what had been copied by then. What came later goes here, however the copying ended."""
     try:
-        data = store.get(MANIFEST)
-    except Missing:
-        raise NotFound(f"there is no finished export at {place}: it has no {MANIFEST}") from None
-    try:
-        said = json.loads(data)
-        tables = tuple(ExportedTable(**table) for table in said["tables"])
-        files = tuple(CopiedFile(**file) for file in said["files"])
-        found = Export(said["exported_user"], said["exported_at"], place, tables, files)
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{place}/{MANIFEST} is no manifest of an export: {data[:80]!r}") from error
-    for file in found.files:
-        _check(store, file)
-    return found
+        yield
+    finally:
+        if record not in warehouse.exports.of(record.mark):
+            target.delete([found.key for found in target.list("")])
+            raise BeingErased(frozenset({user}))
 
 
-def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
-    """The table of an export, opened at the version that was copied."""
-    opened = ScopeTable.open(Location(found.uri).below(table.path), table.version)
-    if opened is None:
-        raise Corrupt(f"{found.uri}/{table.path} is no Delta table")
-    return opened
-
-
-def exported_files(found: Export, table: ExportedTable, rows: pa.Table, columns: Sequence[str]) -> Files:
-    """The files that rows of an export refer to; one that was removed before it is not in it."""
-    store, there = open_store(Location(found.uri)), {file.path for file in found.files}
-    paths = ((ref, f"{table.path}/{ref.path}") for ref in references(rows, columns))
-    return [(ref, partial(store.get, path)) for ref, path in paths if path in there]
-
-
-def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
-    """Raises:
-    NotFound: a table that the export has not.
-    """
-    there = {table.name: table for table in found.tables}
-    if missing := [name for name in names if name not in there]:
-        raise NotFound(f"{found.uri} has no table {missing[0]}; it has {', '.join(there) or 'none'}")
-    return [there[name] for name in names] if names else list(found.tables)
-
-
-def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) -> tuple[ExportedTable, list[CopiedFile]] | None:
+def _copied(
+    warehouse: Warehouse, table: Table, user: str, target: ObjectStore, reach: Reach
+) -> tuple[ExportedTable, list[CopiedFile]] | None:
     catalog = warehouse.catalog.read()
     place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
     opened = ScopeTable.open(place.location)
@@ -170,7 +115,7 @@ def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) 
     check_not_frozen(opened, place)
     folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
     rows = sum(file.rows or 0 for file in opened.files())
-    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder)
+    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder, reach)
 
 
 def _owner(target: ObjectStore) -> str | None:
@@ -179,12 +124,3 @@ def _owner(target: ObjectStore) -> str | None:
     except (Missing, ValueError):
         return None
     return said.get("exported_user") if isinstance(said, dict) else None
-
-
-def _check(store: ObjectStore, file: CopiedFile) -> None:
-    try:
-        data = store.get(file.path)
-    except Missing:
-        raise Corrupt(f"{store.uri}/{file.path} is missing, which the manifest names") from None
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise Corrupt(f"{store.uri}/{file.path} is not what the manifest says: its checksum differs")

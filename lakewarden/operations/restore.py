@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.files import DataFile, NewFile, compact_name
 from lakewarden.delta.known import known_files
@@ -24,7 +24,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.open import open_store
 
@@ -39,6 +39,19 @@ class RestoreOptions:
     timestamp: datetime | None = None
     discard_to: int | None = None
     """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
+
+
+def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
+    """Raises:
+    InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument(f"restore {table.name}: give either a version or a timestamp")
+    if version is not None and user is None and table.type == "USER":
+        raise InvalidArgument(
+            f"{table.name} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
+        )
+    return RestoreOptions(version, timestamp)
 
 
 def parse_moment(text: str) -> datetime:
@@ -67,7 +80,7 @@ class RestorePlan(ScopePlan):
     """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
 
 
-def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:  # noqa: ARG001  # every plan's shape
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
     """Says which files and rows would come and go.
 
     Raises:
@@ -77,6 +90,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     """
     if (options.version is None) == (options.timestamp is None):
         raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
+    now = clock()
     table = ScopeTable.open(target.location)
     if table is None:
         raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
@@ -90,7 +104,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     _check(target, source)
     if missing := _missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
-    return _plan(target, options, table, source)
+    return _plan(target, options, table, source, now)
 
 
 def run_restore(
@@ -109,17 +123,19 @@ def run_restore(
     """
     if plan.nothing:
         return plan.skipped(plan.nothing)
-    table = unmoved(plan)
+    table = unmoved(plan, clock())
     present = frozenset(found.key for found in open_store(plan.target.location).list(""))
     if missing := _missing(plan.adds, present):
         raise NotFound(
             f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
         )
     reach("after-read")
-    now = clock()
+    check_fresh(plan, clock())  # before rows lie there again
     adds = _apart(table, plan.adds, new_id)
+    now = clock()
     transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
-    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=_stamp(plan, job_id), now=now, transaction=transaction)
+    stamp, since = _stamp(plan, job_id), plan.planned_at
+    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=stamp, since=since, now=now, transaction=transaction)
     reach("after-commit")
     snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
     renew_manifest(plan.target, table, snapshot, now)
@@ -178,7 +194,7 @@ def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
     return version_of(table.columns, target.schemas) is None
 
 
-def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable) -> RestorePlan:
+def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, now: datetime) -> RestorePlan:
     removes, returning = _difference(table, source, every=_foreign(target, table))
     adds = known_files(source, returning)
     metrics = _metrics(adds, removes)
@@ -187,6 +203,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
     return RestorePlan(
         target=target,
         operation="restore",
+        planned_at=now,
         version=table.version,
         table=table,
         schema=(source if _foreign(target, table) else table).schema_version(target.schemas),

@@ -26,7 +26,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, S3Store, from_url
 
 from lakewarden.connection import Location
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
@@ -40,8 +40,12 @@ _Pairs = tuple[tuple[str, str], ...]
 _REFUSED = (PermissionDeniedError, UnauthenticatedError, InvalidPathError, NotSupportedError)
 _PLATFORM = ("AWS_", "AZURE_", "GOOGLE_")
 _SMALL = 1 << 20
-_SENDS_WITHIN = "120s"
-"""For a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+_SENDS_WITHIN = 120
+"""Seconds for a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+_SENT_BY_THEN = 64 << 20
+"""Bytes; a larger body is given as many times longer, by powers of two, so that few clients do."""
+_AT_MOST = 5_000_000_000
+"""Bytes that S3 takes in one request, and Azure. An object in several could stay behind in parts, which no listing shows."""
 
 _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
@@ -55,7 +59,7 @@ class RemoteObjects:
         self._uri = location.uri
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._connected: dict[tuple[str, int], Client] = {}
+        self._connected: dict[tuple[int, int], Client] = {}
 
     def __reduce__(self) -> tuple[type[RemoteObjects], tuple[Location]]:
         return RemoteObjects, (self._location,)
@@ -66,12 +70,13 @@ class RemoteObjects:
 
     def create(self, key: str, data: bytes) -> None:
         """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
-        path, client = self._path(key), self._client(len(data), retries=0)
+        self._check_size("create", key, len(data))
+        path = self._path(key)
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
             try:
                 with self._explained("create", key):
-                    self._create_once(client, path, key, data)
+                    self._create_once(self._client(len(data), retries=0), path, key, data)
                 return
             except AlreadyThere:
                 if not lost:
@@ -102,21 +107,22 @@ class RemoteObjects:
             raise self._no_bucket("create", key) from None
 
     def put(self, key: str, data: bytes) -> None:
+        self._check_size("write", key, len(data))
         path = self._path(key)
         with self._explained("write", key):
             try:
-                obstore.put(self._client(len(data)), path, data)
+                obstore.put(self._client(len(data)), path, data, use_multipart=False)
             except FileNotFoundError:
                 raise self._no_bucket("write", key) from None
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             return bytes(obstore.get(self._client(), path).bytes())
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             try:
                 if length > 0:
                     return bytes(obstore.get_range(self._client(), path, start=start, length=length))
@@ -157,15 +163,29 @@ class RemoteObjects:
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
 
+    def _check_size(self, asked: str, key: str, size: int) -> None:
+        if size > _AT_MOST:
+            limit = f"{_AT_MOST:,} are the most in one request: let the files be smaller (a table's TARGET_FILE_SIZE)"
+            raise StorageRefused(f"cannot {asked} {key} in {self._uri}: it has {size:,} bytes, and {limit}")
+
     def _client(self, sending: int = 0, retries: int = RETRIES) -> Client:
         """A store answers a small request at once or not at all; a large body takes its time."""
-        patience = ANSWERS_WITHIN if sending <= _SMALL else _SENDS_WITHIN
+        patience = _seconds(sending)
         if (patience, retries) not in self._connected:
             self._connected[patience, retries] = _connect(self._location, patience, retries)
         return self._connected[patience, retries]
 
-    def _no_bucket(self, asked: str, key: str) -> StorageRefused:
-        return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+    def _no_bucket(self, asked: str, key: str) -> NoBucket:
+        return NoBucket(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+
+    @contextmanager
+    def _missing(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            if failure_of(str(error)):
+                raise self._no_bucket("read", key) from None
+            raise Missing(key) from None
 
     @contextmanager
     def _explained(self, asked: str, key: str) -> Iterator[None]:
@@ -178,12 +198,17 @@ class RemoteObjects:
         known = failure_of(str(error))
         reason = known.reason if known else str(error).partition("\n")[0]
         message = f"cannot {asked} {key or '/'} in {self._uri}: {reason}"
-        if isinstance(error, _REFUSED) or (known and known.refused):
-            return StorageRefused(message)
-        return StorageUnavailable(message)
+        if known and not isinstance(error, _REFUSED):
+            return known.error(message)
+        return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
 
 
-def _connect(location: Location, patience: str, retries: int) -> Client:
+def _seconds(sending: int) -> int:
+    """For the whole of a large body; 0 for a small one, which takes no time of its own."""
+    return 0 if sending <= _SMALL else _SENDS_WITHIN << ((sending - 1) // _SENT_BY_THEN).bit_length()
+
+
+def _connect(location: Location, patience: int, retries: int) -> Client:
     scheme, _, rest = location.uri.partition("://")
     bucket = rest.partition("/")[0]
     if scheme == "memory":
@@ -194,10 +219,15 @@ def _connect(location: Location, patience: str, retries: int) -> Client:
 
 @lru_cache(maxsize=128)
 def _client_of(
-    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: str, retries: int, _platform: tuple[tuple[str, str], ...]
+    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: int, retries: int, _platform: tuple[tuple[str, str], ...]
 ) -> Client:
-    """`_platform` is what the library takes from the environment by itself: with other variables it is another client."""
-    client: ClientConfig = {"connect_timeout": CONNECTS_WITHIN, "read_timeout": patience, "timeout": _SENDS_WITHIN}
+    """`patience` as `_seconds` has it. `_platform` is what the library takes from
+    the environment by itself: with other variables it is another client."""
+    client: ClientConfig = {
+        "connect_timeout": CONNECTS_WITHIN,
+        "read_timeout": f"{patience}s" if patience else ANSWERS_WITHIN,
+        "timeout": f"{patience or _SENDS_WITHIN}s",
+    }
     retry: RetryConfig = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, bucket = bucket_uri.partition("://")
     if scheme == "s3":
@@ -210,13 +240,3 @@ def _pauses() -> Iterator[float | None]:
     for attempt in range(RETRIES):
         yield 0.1 * 2**attempt * random.uniform(0.5, 1)  # spreads writers, keeps no secret
     yield None
-
-
-@contextmanager
-def _missing(key: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        if (known := failure_of(str(error))) and known.refused:
-            raise StorageRefused(f"cannot read {key}: {known.reason}") from error
-        raise Missing(key) from None

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
+from lakewarden.operations.export import export
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
@@ -78,6 +79,44 @@ def test_what_was_changed_is_not_taken_in(lake: Lakehouse, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"version": "0"}, "no manifest"),
+        ({"name": "notes"}, "no manifest"),
+        ({"path": "../out/chat/notes"}, "no manifest"),
+        ({"path": None}, "no manifest"),
+        ({}, "not in the manifest"),
+    ],
+    ids=str,
+)
+def test_a_manifest_leads_to_nothing_that_it_does_not_vouch_for(
+    lake: Lakehouse, tmp_path: Path, said: dict[str, object], words: str
+) -> None:
+    lake.export("ann", str(tmp_path / "out"))
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["tables"][0] |= said
+    manifest["files"] = []
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(Corrupt, match=words):
+        lake.import_user(str(tmp_path / "out"), "carol")
+    assert lake.table(NOTES).read(user="carol").num_rows == 0
+
+
+def test_an_import_writes_all_tables_or_none(lake: Lakehouse, tmp_path: Path) -> None:
+    columns = [Column("id", "BIGINT"), Column("content", "TEXT")]
+    lake.create_table("chat.other", type="USER", columns=columns, primary_key=["id"])
+    lake.table("chat.other").write([{"id": 1, "content": "x"}], user="ann")
+    lake.export("ann", str(tmp_path / "out"))
+    with Lakehouse.open(str(tmp_path / "other")) as other:
+        notes = make_notes(other)
+        other.create_table("chat.other", type="USER", columns=[columns[0], Column("more", "TEXT")], primary_key=["id"])
+        with pytest.raises(InvalidArgument, match="'more'"):
+            other.import_user(str(tmp_path / "out"), "ann")
+        assert notes.read(user="ann").num_rows == 0
+
+
+@pytest.mark.parametrize(
     "to",
     ["{lake}", "{lake}/x", "{lake}/data/chat", "{lake}/..", "{lake}/exports", "s3://key:secret@bucket/x", "ftp://host/x", ""],
 )
@@ -119,6 +158,22 @@ def test_a_user_who_is_being_erased_is_not_exported(lake: Lakehouse, tmp_path: P
     with pytest.raises(BeingErased):
         lake.export("ann", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_that_slept_through_an_erasure_leaves_nothing(lake: Lakehouse, tmp_path: Path) -> None:
+    """It holds a file in its hands, writes that, and finds that the next is gone."""
+    out = tmp_path / "out"
+    slept: list[str] = []
+
+    def reach(name: str) -> None:
+        if not slept:
+            slept.append(name)
+            lake.erase("ann")
+
+    with pytest.raises(BeingErased):
+        export(lake.warehouse, "ann", str(out), "UE-1", reach=reach)
+    assert slept
+    assert [path for path in out.rglob("*") if path.is_file()] == []
 
 
 def test_a_copy_of_an_export_below_the_warehouse_is_found(lake: Lakehouse, tmp_path: Path) -> None:

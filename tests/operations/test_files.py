@@ -18,6 +18,7 @@ from lakewarden.log.writer import LogWriter
 from lakewarden.rows.files import FileRef, Upload
 from lakewarden.settings import FilesSettings, Settings
 from lakewarden.table import TableClient
+from lakewarden.table.reader import TableReader
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
 
@@ -108,15 +109,15 @@ def test_a_merge_keeps_what_it_does_not_name(photos: TableClient) -> None:
 def test_what_others_write_meanwhile_is_not_undone(photos: TableClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another's write comes between the read and the write of each change of a file."""
     ref = _put(photos, 1)
-    found = TableClient._row_of
+    found = TableReader.row_of
     theirs = iter(["one", "two"])
 
-    def interrupted(self: TableClient, live: pa.Table, row: pa.Table) -> pa.Table:
+    def interrupted(self: TableReader, live: pa.Table, row: pa.Table) -> pa.Table:
         if (note := next(theirs, None)) is not None:
             photos.write([{"id": 1, "note": note, "photo": ref.text}], user="u")
         return found(self, live, row)
 
-    monkeypatch.setattr(TableClient, "_row_of", interrupted)
+    monkeypatch.setattr(TableReader, "row_of", interrupted)
     photos.delete_file({"id": 1}, "photo", user="u")
     assert photos.read(user="u").to_pylist() == [{"id": 1, "note": "two", "photo": None}]
     theirs = iter(["three"])

@@ -1,0 +1,125 @@
+"""Batches that go to the log right behind what was read of it, with the files that they bring along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.rows import matches
+from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
+from lakewarden.log.closing import is_closed
+from lakewarden.log.gather import Receipt
+from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.record import USER, LogBatch
+from lakewarden.log.view import read_view
+from lakewarden.log.writer import LogWriter
+from lakewarden.operations.filing import Filing, Held
+from lakewarden.operations.read import Wanted
+from lakewarden.rows.files import Files, file_columns, references
+from lakewarden.storage.paths import check_user
+from lakewarden.table.reader import TableReader
+from lakewarden.warehouse import find_table
+
+_ATTEMPTS = 20
+"""Rounds of read and append that a call takes part in before it says CONFLICT; each lost one is somebody's success."""
+
+
+@dataclass(frozen=True)
+class TableAppender:
+    """Appends to the log of the table that `reader` reads."""
+
+    reader: TableReader
+    writer: LogWriter
+
+    def append(self, batch: LogBatch) -> Receipt:
+        """Behind whatever is there."""
+        return self.writer.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
+
+    def insert(self, batch: LogBatch, filing: Filing) -> Receipt:
+        """Raises:
+        ConstraintViolation: a key is live; nothing was written.
+        """
+
+        def unless_taken() -> LogBatch:
+            self._check_absent(batch)
+            return batch
+
+        return self.behind(unless_taken, filing) if batch.rows.num_rows else Receipt(0, NOTHING)
+
+    def behind(self, decide: Callable[[], LogBatch], filing: Filing) -> Receipt:
+        """Reads, decides and appends, right behind what was read; starts again when others appended in between."""
+        table, warehouse = self.reader.table, self.reader.warehouse
+        try:
+            for _ in range(_ATTEMPTS):
+                view = read_view(warehouse.state, table.log_id, warehouse.headers)
+                batch = decide()
+                if not batch.rows.num_rows:
+                    filing.undo()
+                    return Receipt(0, NOTHING)
+                held = list(self._held(batch))
+                filing.store()
+                try:
+                    receipt = self.writer.append(batch, after=position_of(view.end))
+                except Conflict:
+                    continue
+                filing.settle(held, self._brought(batch))
+                return receipt
+            raise Conflict(f"{table.name} was written to {_ATTEMPTS} times in between; try again")
+        except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be there, and need their files
+            filing.undo()
+            if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
+                warehouse.registry.withdraw(table.id, filing.noted, {filing.user})
+            raise
+
+    def filing(self, user: str | None, files: Files = ()) -> Filing:
+        """For the files of a change of one scope."""
+        noted = self._keep_place(check_user(user)) if files and user is not None else None
+        return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
+
+    def _keep_place(self, user: str) -> str | None:
+        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
+
+        Returns the key of a new note. A user who is being erased gets none.
+        """
+        table, warehouse = self.reader.table, self.reader.warehouse
+        if is_closed(warehouse.state, table.log_id, user, warehouse.erasures.mark):
+            raise BeingErased(frozenset({user}))
+        warehouse.settle_place(warehouse.catalog.read(), table, user)
+        known = user in warehouse.registry.users(table.id)
+        return None if known else warehouse.registry.add(table.id, {user})
+
+    def _held(self, batch: LogBatch) -> Iterator[Held]:
+        """The files of the live rows that a batch replaces or removes."""
+        columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
+        for user, rows in _by_user(batch) if columns else ():
+            live = self.reader.scan(Wanted((*key, *columns)), user)
+            yield from ((user, ref) for ref in references(live.filter(matches(live, rows, key)), columns))
+
+    def _brought(self, batch: LogBatch) -> Iterator[Held]:
+        """The files that a batch refers to."""
+        columns = file_columns(self.reader.table.schema)
+        for user, rows in _by_user(batch) if columns else ():
+            yield from ((user, ref) for ref in references(rows, columns))
+
+    def _check_absent(self, batch: LogBatch) -> None:
+        table, key = self.reader.table, self.reader.table.schema.primary_key
+        if find_table(self.reader.warehouse.catalog.read(), table.name).schema.primary_key != key:
+            raise Conflict(f"the primary key of {table.name} was renamed meanwhile; open the table again")
+        for user, mine in _by_user(batch):
+            live = self.reader.scan(Wanted(key), user)
+            taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
+            if taken.num_rows:
+                first = {name: taken[name][0].as_py() for name in key}
+                raise ConstraintViolation(
+                    f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
+                )
+
+
+def _by_user(batch: LogBatch) -> Iterator[tuple[str | None, pa.Table]]:
+    """Each user's rows; None for the rows of a SHARED table."""
+    for user in batch.rows[USER].unique():
+        yield user.as_py() or None, batch.rows.filter(pc.equal(batch.rows[USER], user))

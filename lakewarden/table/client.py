@@ -1,0 +1,255 @@
+"""The doors to one table: write, delete, read, files, history, leases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.delta.rows import matches
+from lakewarden.errors import Conflict, InvalidArgument, Unsupported
+from lakewarden.log.gather import Receipt
+from lakewarden.log.position import NOTHING
+from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
+from lakewarden.log.writer import LogWriter
+from lakewarden.operations.leases import Lease, hold, release
+from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, where_it_lies
+from lakewarden.report import ScopeTarget
+from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
+from lakewarden.rows.intake import Rows
+from lakewarden.storage.paths import check_user
+from lakewarden.table.appending import TableAppender
+from lakewarden.table.filed import FiledRows, FileMode
+from lakewarden.table.intake import TableIntake
+from lakewarden.table.reader import TableReader
+from lakewarden.warehouse import Warehouse, find_table
+
+WriteMode = Literal["upsert", "insert"]
+
+
+@dataclass(frozen=True)
+class TableClient:
+    """One table of an open warehouse; made by `Lakehouse.table`."""
+
+    warehouse: Warehouse
+    table: Table
+    writer: LogWriter
+
+    @cached_property
+    def reader(self) -> TableReader:
+        return TableReader(self.warehouse, self.table)
+
+    @cached_property
+    def _intake(self) -> TableIntake:
+        return TableIntake(self.table, self.warehouse.clock, self.warehouse.new_id)
+
+    @cached_property
+    def _appender(self) -> TableAppender:
+        return TableAppender(self.reader, self.writer)
+
+    @cached_property
+    def _filed(self) -> FiledRows:
+        return FiledRows(self)
+
+    def write(
+        self, rows: Rows, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+    ) -> Receipt:
+        """Appends rows to the write log; returns once they are durable.
+
+        Args:
+            rows: dicts, pandas, polars, or anything Arrow. A dict may have an `Upload` for a FILE column.
+            user: whose rows they are (USER tables).
+            user_column: instead of `user`, the column that names each row's user; it is not stored.
+            mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table only appends: there both do.
+
+        Raises:
+            InvalidArgument: an unknown column; or the user is missing, impossible, or not wanted.
+            ConstraintViolation: a value of the wrong type or range, NULL in a key or a NOT NULL column, a key twice in the
+                call, or, under `insert`, a key that is live. Nothing was written.
+        """
+        if mode not in ("upsert", "insert"):
+            raise InvalidArgument(f"mode {mode!r} is none; write with mode='upsert' or mode='insert'")
+        return self.write_taken(self.take_files(rows, user), user=user, user_column=user_column, mode=mode)
+
+    def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
+        """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
+        if self.table.schema.append_only:
+            return self._delete_rows_of(*self._intake.keys(key_rows, user, user_column))
+        batch = self._intake.deletes(key_rows, user, user_column)
+        if not file_columns(self.table.schema):
+            return self._appender.append(batch)
+        return self._appender.behind(lambda: batch, self._appender.filing(user))
+
+    def put_file(
+        self,
+        row: Mapping[str, object],
+        column: str,
+        data: bytes,
+        *,
+        name: str,
+        mime: str | None = None,
+        user: str | None = None,
+        mode: FileMode = "upsert",
+    ) -> FileRef:
+        """Stores a file beside the scope and writes the row, whose column then refers to it. What it replaces is removed.
+
+        Args:
+            row: the whole row, but for the column.
+            mime: guessed from the name, where it is not given.
+            mode: as in `write`; or `merge`, where a row that is there keeps what `row` leaves out.
+
+        Raises:
+            InvalidArgument: no such FILE column; too large a file, or of a type that is not allowed.
+            ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither it nor the file is there.
+        """
+        return self._filed.put(row, column, Upload(name, data, mime), user, mode)
+
+    def get_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> bytes:
+        """The file that a row refers to, checked against its checksum.
+
+        Raises:
+            NotFound: no such row, or it refers to no file, or the file was removed meanwhile.
+            Corrupt: the bytes are not those that were stored.
+        """
+        return self._filed.get(key, column, user)
+
+    def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
+        """Sets the column of a row to NULL and removes the file; a row without one is no error.
+
+        Raises:
+            NotFound: no such row.
+        """
+        self._filed.delete(key, column, user)
+
+    def files(self, *, user: str | None = None) -> list[RowFile]:
+        """The files that the scope's rows refer to, by key and column."""
+        return self._filed.all(user)
+
+    def take_files(self, rows: Rows, user: str | None) -> Taken:
+        """Rows with references in place of uploads, and the files, for the write or the revision of these rows.
+
+        Raises:
+            InvalidArgument: too many files, one that is too large, of a type that is not allowed, or for another column.
+        """
+        return self._filed.take(rows, user)
+
+    def write_taken(
+        self, taken: Taken, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
+    ) -> Receipt:
+        """As `write`, of rows that refer to their files already."""
+        batch = self._intake.upserts(taken.rows, user, user_column)
+        filing = self._appender.filing(user, taken.files)
+        if mode == "insert" and not self.table.schema.append_only:
+            return self._appender.insert(batch, filing)
+        return self._appender.behind(lambda: batch, filing) if taken.files else self._appender.append(batch)
+
+    def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
+        """Takes rows of a STREAM table away by their `_seq`; one that is not there is no error.
+
+        Raises:
+            Unsupported: another table: its rows go by their primary key.
+        """
+        if not self.table.schema.append_only:
+            raise Unsupported(f"{self.table.name} is a {self.table.type} table: its rows are deleted by their primary key")
+        check_user(user)
+        return self._appender.append(log_batch(self.table.schema, pa.table({TARGET: pa.array(seqs, pa.int64())}), user, DELETE))
+
+    def read(self, *, user: str | None = None, freshness: Freshness = "strong") -> pa.Table:
+        """The scope's rows, in no particular order.
+
+        Args:
+            freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush. A STREAM
+                table has none, and is always read strongly: the rows whose time is not over.
+        """
+        return self.scan(EVERYTHING, user=user, freshness=freshness).drop_columns([SEQ])
+
+    def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+        """A part of the scope's rows, in no particular order; without columns named, all of them and `_seq`."""
+        return self.reader.scan(wanted, user, freshness)
+
+    def revise(
+        self,
+        decide: Callable[[pa.Table], pa.Table],
+        *,
+        user: str | None,
+        wanted: Wanted = EVERYTHING,
+        delete: bool = False,
+        files: Files = (),
+    ) -> int:
+        """Reads the scope, lets `decide` make rows of it, and appends them right behind what was read.
+
+        Args:
+            decide: gets what is wanted of the live rows, and returns those to write, or with `delete` the keys of those to
+                remove. Called again when others wrote meanwhile.
+            files: what `take_files` took out of the rows; those that `decide` writes no row for do not stay.
+
+        Returns:
+            How many rows were written.
+
+        Raises:
+            ConstraintViolation, InvalidArgument: as `write`; nothing was written.
+            Conflict: others kept writing in between.
+        """
+
+        def batch() -> LogBatch:
+            decided = decide(self.reader.scan(wanted, user))
+            return self._intake.deletes(decided, user) if delete else self._intake.upserts(decided, user)
+
+        return self._appender.behind(batch, self._appender.filing(user, files)).rows
+
+    def completed(self, rows: Rows, *, user: str | None) -> pa.Table:
+        """The rows as a write would store them: checked, with their defaults."""
+        return self._intake.completed(rows, user)
+
+    def history(
+        self, *, user: str | None = None, limit: int | None = 20, before_version: int | None = None
+    ) -> list[HistoryEntry]:
+        """The scope's commits, newest first; `before_version` is the cursor of the next page."""
+
+        def read(target: ScopeTarget) -> tuple[list[HistoryEntry], bool]:
+            # never sure: the old place of a scope that was moved meanwhile has a log of its own
+            return history(target.location, limit, before_version), False
+
+        return where_it_lies(partial(self.reader.target, user), read)
+
+    def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
+        """Keeps a version, the newest where none is given, for so long: no vacuum takes its files from under a reader.
+
+        Raises:
+            InvalidArgument: not between a moment and 30 days.
+            NotFound: no such version, or it is older than the retention keeps.
+            Conflict: the table is being moved, and its old place emptied.
+        """
+        warehouse = self.warehouse
+        target = self.reader.target(user)
+        lease = hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
+        # looked at when the lease is there: a move that goes unseen here has seen it, and waits
+        moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
+        if moving or self.reader.target(user).location != target.location:
+            release(warehouse.state, lease)
+            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version when that is over")
+        return lease
+
+    def release(self, lease: Lease) -> None:
+        """Ends a lease before its time."""
+        release(self.warehouse.state, lease)
+
+    def users(self) -> list[str]:
+        """The users whose scopes were ever flushed; none for a SHARED table."""
+        return sorted(self.warehouse.registry.users(self.table.id))
+
+    def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
+        """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""
+        found = [Receipt(0, NOTHING)]
+        for user in users.unique():
+            name = str(user)
+            rows = self.reader.stream(name)
+            gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
+            found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
+        return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))

@@ -1,0 +1,65 @@
+"""What people give, checked and made a batch of the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Table
+from lakewarden.clock import Clock, NewId
+from lakewarden.errors import InvalidArgument
+from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
+from lakewarden.rows.defaults import Defaults
+from lakewarden.rows.intake import Rows, split_users, to_arrow
+from lakewarden.rows.validate import keys, validated
+from lakewarden.storage.paths import check_user
+
+
+@dataclass(frozen=True)
+class TableIntake:
+    """`user` names the one user of all rows, `user_column` the column that names each row's; it is not stored."""
+
+    table: Table
+    clock: Clock
+    new_id: NewId
+
+    def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
+        """Raises:
+        InvalidArgument, ConstraintViolation: as `TableClient.write`.
+        """
+        given, users = self._with_users(rows, user, user_column)
+        return log_batch(self.table.schema, self._completed(given, users, user), users, UPSERT)
+
+    def deletes(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
+        """Tombstones for primary keys."""
+        gone, users = self.keys(key_rows, user, user_column)
+        return log_batch(self.table.schema, gone, users, DELETE)
+
+    def keys(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> tuple[pa.Table, pa.Array[Any]]:
+        """Primary keys, and whose they are."""
+        given, users = self._with_users(key_rows, user, user_column)
+        return keys(self.table.schema, given, users), users
+
+    def completed(self, rows: Rows, user: str | None) -> pa.Table:
+        """The rows as a write would store them: checked, with their defaults."""
+        return self._completed(*self._with_users(rows, user, None), user)
+
+    def _completed(self, given: pa.Table, users: pa.Array[Any], user: str | None) -> pa.Table:
+        return validated(self.table.schema, given, Defaults(self.clock, self.new_id, user), users)
+
+    def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
+        """The rows without the user's column, and each row's user; empty text on a SHARED table."""
+        given = to_arrow(rows, self.table.schema)
+        if self.table.type == "SHARED":
+            if user is not None or user_column is not None:
+                raise InvalidArgument(f"{self.table.name} is a SHARED table: its rows belong to no user, so name none")
+            return given, pa.repeat("", given.num_rows)
+        if (user is None) == (user_column is None):
+            raise InvalidArgument(
+                f"{self.table.name} is a {self.table.type} table: name either the user, or the column that names each row's"
+            )
+        if user_column is None:
+            return given, pa.repeat(check_user(user or ""), given.num_rows)
+        return split_users(given, user_column)

@@ -1,0 +1,62 @@
+"""Where the scopes of one table lie, and what is in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.rows import matches
+from lakewarden.errors import InvalidArgument
+from lakewarden.log.record import SEQ
+from lakewarden.operations.read import Freshness, Wanted, read_cold, read_stream_scope, read_strong
+from lakewarden.report import ScopeTarget
+from lakewarden.rows.validate import keys
+from lakewarden.scope import Scope
+from lakewarden.warehouse import Warehouse, check_scope, find_table
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """The table is as it was when it was opened; where its scopes lie is looked up each time."""
+
+    warehouse: Warehouse
+    table: Table
+
+    def target(self, user: str | None) -> ScopeTarget:
+        return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
+
+    def open_target(self, user: str | None) -> ScopeTarget:
+        """The scope's place, while files may be stored there; raises `Conflict` while it is being moved."""
+        catalog = self.warehouse.catalog.read()
+        self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
+        return self.warehouse.target(catalog, Scope(self.table.name, user))
+
+    def scan(self, wanted: Wanted, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+        """As `TableClient.scan`."""
+        if freshness not in ("strong", "eventual"):
+            raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
+        if self.table.schema.append_only:
+            rows = self.stream(user)
+        elif freshness == "eventual":
+            rows = read_cold(partial(self.target, user), wanted, self.warehouse.cold)
+        else:
+            warehouse = self.warehouse
+            place = partial(self.target, user)
+            rows = read_strong(place, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
+        return rows if wanted.columns is None else rows.select(wanted.columns)
+
+    def stream(self, user: str | None) -> pa.Table:
+        """The rows of a STREAM table's scope whose time is not over."""
+        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        check_scope(table, Scope(table.name, user))
+        return read_stream_scope(self.warehouse, table, user or "")
+
+    def row_of(self, live: pa.Table, row: pa.Table) -> pa.Table:
+        """The live row with a row's key, without `_seq`. A key that is left to its default is no row's yet."""
+        key = self.table.schema.primary_key
+        whole = set(key) <= set(row.column_names)
+        found = live.filter(matches(live, keys(self.table.schema, row.select(key)), key)) if whole else live.slice(0, 0)
+        return found.select([name for name in found.column_names if name != SEQ])
