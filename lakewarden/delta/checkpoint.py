@@ -102,7 +102,7 @@ def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
             for name, data in tail.items():
                 (Path(copy) / name).write_bytes(data)
             DeltaTable(copy, version=version).create_checkpoint()
-            actions = pq.read_table(Path(copy) / checkpoint_name(version), use_threads=False)
+            actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
             said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
     except LakewardenError:  # delta-rs is asked again, on the store itself
         return None

@@ -99,6 +99,21 @@ def test_a_later_checkpoint_stays(tmp_path: Path) -> None:
     assert place_of(scope.location).names() == names
 
 
+def test_one_that_came_behind_a_fence_is_removed_again(tmp_path: Path) -> None:
+    scope = _checkpointed(tmp_path / "t")
+    place = place_of(scope.location)
+
+    def fenced_before_its_checkpoint(step: str) -> None:
+        if step == "after-commit":
+            fence(scope, by("CL-1"))
+            place.replace(checkpoint_name(8), b"secret")
+            place.replace(LAST_CHECKPOINT, b'{"version": 8, "size": 1}')
+
+    flush(scope, people(1, name="secret"), first_seq=16, reach=fenced_before_its_checkpoint)
+    assert (rows_of(scope), table_of(scope).version) == ([], 9)
+    assert not any(b"secret" in place.read(name) for name in place.names())
+
+
 @pytest.mark.parametrize("lacking", ["room", "checkpoint"])
 def test_delta_rs_makes_what_cannot_be_made_here(tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scope = _checkpointed(tmp_path / "t")
