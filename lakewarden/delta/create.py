@@ -36,15 +36,17 @@ def create_table(
     stamp: CommitStamp,
     transaction: tuple[str, int] | None,
     *,
+    since: datetime,
     now: datetime,
     batch: int | None = None,
 ) -> None:
-    """Makes version 0: the table with these files.
+    """Makes version 0: the table with these files. `since` is as `ScopeTable.commit` has it.
 
     Raises:
-        Conflict: somebody made it meanwhile; nothing was changed.
+        Conflict: somebody made it meanwhile, or it took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch)
+    properties = commit_properties(stamp, transactions, since=since, now=now)
     made = certain(target.location, 0, stamp, [file.path for file in adds])
     with made, delta_errors(f"cannot create the Delta table at {target.uri}"):
         path = local_path(target.uri)
@@ -57,7 +59,7 @@ def create_table(
             mode="error",
             configuration=_configuration(target),
             storage_options=delta_options(target.location, os.environ) or None,
-            commit_properties=commit_properties(stamp, transactions, strict=True),
+            commit_properties=properties,
             post_commithook_properties=HOOKS,
         )
     REMEMBERED.remember(adds, 0, transactions)

@@ -15,6 +15,7 @@ from typing import Literal
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG, CommitLog, is_fence
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import SWEEP, CommitStamp
 from lakewarden.delta.table import SWEPT, ScopeTable
@@ -29,7 +30,7 @@ Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
 
 
-def sweep_fence(location: Location, before: datetime, *, job_id: str, reach: Reach = no_faults) -> Fate:
+def sweep_fence(location: Location, before: datetime, by: Committer, *, reach: Reach = no_faults) -> Fate:
     """Removes a fence if everything in its place was written before that moment. May be repeated.
 
     Raises:
@@ -48,7 +49,7 @@ def sweep_fence(location: Location, before: datetime, *, job_id: str, reach: Rea
         if any(found.modified >= before for found in listing):
             return "too young"
         try:
-            table.empty(stamp=CommitStamp(job_id, SWEEP), transaction=(SWEPT, 1))
+            table.empty(stamp=CommitStamp(by.job_id, SWEEP), since=by.since, now=by.clock(), transaction=(SWEPT, 1))
         except Conflict:
             return "in use"
         reach("sweep:marked")

@@ -211,6 +211,7 @@ class ScopeTable:
         *,
         schema: TableSchema,
         stamp: CommitStamp,
+        since: datetime,
         now: datetime,
         transaction: tuple[str, int] | None = None,
         batch: int | None = None,
@@ -221,25 +222,27 @@ class ScopeTable:
 
         Args:
             schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
+            since: when the scope's place was looked up, or what this commit relies on was read; by the clock of `now`.
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
             strict: refuse when any commit came between; otherwise only when one touched what this one removes.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
         transactions = transactions_of(transaction, batch)
         # where the columns change, delta-rs itself removes all that there is, in the same commit
         removals = [] if evolves else removed(removes, now, data_change=data_change)
+        properties = commit_properties(stamp, transactions, since=since, now=now, strict=strict, read_version=self.version)
         with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [*added(adds, now, data_change=data_change), *removals],
                 "overwrite" if evolves else "append",
                 delta_schema(schema),
-                commit_properties=commit_properties(stamp, transactions, strict=strict, read_version=self.version),
+                commit_properties=properties,
                 post_commithook_properties=HOOKS,
             )
         if not strict:
@@ -267,21 +270,23 @@ class ScopeTable:
                 " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
             )
 
-    def empty(self, *, stamp: CommitStamp, transaction: tuple[str, int] | None = None) -> int:
+    def empty(self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None) -> int:
         """Commits a version without any file, strictly, and returns it. deltalake itself finds what to remove.
 
         Args:
+            since: as `commit` has it.
             transaction: application id and version, in the same commit.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: as `commit`; nothing was changed.
         """
+        properties = commit_properties(stamp, transactions_of(transaction), since=since, now=now, read_version=self.version)
         with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [],
                 "overwrite",
                 self.delta.schema(),
-                commit_properties=commit_properties(stamp, transactions_of(transaction), strict=True, read_version=self.version),
+                commit_properties=properties,
                 post_commithook_properties=HOOKS,
             )
         return self.version + 1
@@ -290,17 +295,18 @@ class ScopeTable:
         """One of the table's own properties; empty where it is not set."""
         return self.delta.metadata().configuration.get(name) or ""
 
-    def set_property(self, name: str, value: str, *, stamp: CommitStamp) -> None:
-        """Commits the property, strictly. This snapshot is of no use any more then.
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> None:
+        """Commits the property, strictly. This snapshot is of no use any more then. `since` is as `commit` has it.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: as `commit`; nothing was changed.
         """
+        properties = commit_properties(stamp, {}, since=since, now=now, read_version=self.version)
         with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.alter.set_table_properties(
                 {name: value},
                 raise_if_not_exists=False,
-                commit_properties=commit_properties(stamp, {}, strict=True, read_version=self.version),
+                commit_properties=properties,
                 post_commithook_properties=HOOKS,
             )
 

@@ -16,13 +16,14 @@ from lakewarden.catalog.erasures import Counts, Erasure, Erasures
 from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.clock import system_clock
+from lakewarden.clock import CarriedClock
 from lakewarden.connection import Location
+from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.closing import close_user, leave_out, open_user
+from lakewarden.log.closing import close_user, is_shut, leave_out, open_user
 from lakewarden.log.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
@@ -39,7 +40,7 @@ from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.uploads import remove_uploads
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, state_store
 
 _SCOPE_COST = 32 << 10
 
@@ -51,6 +52,10 @@ class EraseTask:
     target: ScopeTarget
     watermark: int
     job_id: str
+    clock: CarriedClock
+    state_uri: str
+    log_id: str
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def erase(
     reach("erase:closed")
     scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
     reach("erase:cut")
-    _fence(run, scopes, job_id)
+    _fence(warehouse, run, scopes, job_id, mark)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
@@ -139,8 +144,13 @@ def erase(
 def erase_scope(task: EraseTask) -> ScopeReport:
     """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
 
+    def still() -> None:
+        if not is_shut(state_store(task.state_uri), task.log_id, task.mark):
+            raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
+
     def run() -> ScopeReport:
-        version = fence_settled(task.target, task.watermark, job_id=task.job_id, clock=system_clock)
+        by = Committer(task.job_id, task.clock.moment, task.clock)
+        version = fence_settled(task.target, task.watermark, by, still)
         return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
 
     return guarded(task.target, "erase", run)
@@ -202,12 +212,15 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
     return _Scope(table, target, upto, had)
 
 
-def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> None:
+def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
     """Raises:
     Conflict: some scopes could not be emptied.
     """
-    tasks = [Sized(EraseTask(scope.target, scope.watermark, job_id), _SCOPE_COST) for scope in scopes if scope.had]
-    failed = [report for report in run(erase_scope, tasks) if report.fault]
+    clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
+    tasks = [
+        EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
+    ]
+    failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes could not be emptied, as {first}; the user stays closed: erase again")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC
 
@@ -13,6 +15,7 @@ from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import BeingErased, InUse, InvalidArgument
+from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.exported import MANIFEST, Export, ExportedTable
 from lakewarden.operations.scopes import named_tables
 from lakewarden.storage.durability import sync
@@ -55,7 +58,7 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
     return place
 
 
-def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
+def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: Reach = no_faults) -> Export:
     """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
 
     Raises:
@@ -71,22 +74,33 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
         raise BeingErased(frozenset({user}))
     warehouse.exports.keep(record)
     target = open_store(Location(place))
-    target.delete([MANIFEST])
-    target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
-    done = [exported for table in tables if (exported := _copied(warehouse, table, user, target)) is not None]
-    files = tuple(file for _, copied in done for file in copied)
-    made = Export(user, now, place, tuple(table for table, _ in done), files)
-    kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
-    target.delete([found.key for found in target.list("") if found.key not in kept])
-    target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
-    sync({place})
-    if record not in warehouse.exports.of(record.mark):  # an erasure removed it, and what had been copied by then
-        target.delete([found.key for found in target.list("")])
-        raise BeingErased(frozenset({user}))
+    with _recorded(warehouse, record, user, target):
+        target.delete([MANIFEST])
+        target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+        done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
+        files = tuple(file for _, copied in done for file in copied)
+        made = Export(user, now, place, tuple(table for table, _ in done), files)
+        kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
+        target.delete([found.key for found in target.list("") if found.key not in kept])
+        target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
+        sync({place})
     return made
 
 
-def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) -> tuple[ExportedTable, list[CopiedFile]] | None:
+@contextmanager
+def _recorded(warehouse: Warehouse, record: ExportRecord, user: str, target: ObjectStore) -> Iterator[None]:
+    """An erasure removes the record, and what had been copied by then. What came later goes here, however the copying ended."""
+    try:
+        yield
+    finally:
+        if record not in warehouse.exports.of(record.mark):
+            target.delete([found.key for found in target.list("")])
+            raise BeingErased(frozenset({user}))
+
+
+def _copied(
+    warehouse: Warehouse, table: Table, user: str, target: ObjectStore, reach: Reach
+) -> tuple[ExportedTable, list[CopiedFile]] | None:
     catalog = warehouse.catalog.read()
     place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
     opened = ScopeTable.open(place.location)
@@ -95,7 +109,7 @@ def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) 
     check_not_frozen(opened, place)
     folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
     rows = sum(file.rows or 0 for file in opened.files())
-    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder)
+    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder, reach)
 
 
 def _owner(target: ObjectStore) -> str | None:

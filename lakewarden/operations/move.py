@@ -15,6 +15,7 @@ from lakewarden.catalog.changes import table_place
 from lakewarden.catalog.leases import under
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.moving import begin_move, close_table, end_move, reopen_table, switch_table
+from lakewarden.clock import CarriedClock
 from lakewarden.connection import Location
 from lakewarden.delta.commits import LOG
 from lakewarden.errors import Conflict, InUse
@@ -153,7 +154,7 @@ class Mover:
         return self.run(work, [Sized(task, _SCOPE_COST) for task in tasks])
 
     def _tasks(self, catalog: Catalog) -> list[MoveTask]:
-        table = find_table(catalog, self.name)
+        table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)
         source, target = (table.move.source, table.move.target) if table.move else (table.options.storage_id,) * 2
         return [
             MoveTask(
@@ -161,6 +162,7 @@ class Mover:
                 self.warehouse.target_on(target, catalog, table, scope.user),
                 self.job_id,
                 self.lease.token,
+                clock,
             )
             for scope in scopes_of(self.warehouse, table, None)
             if self.warehouse.goes_along(catalog, table, scope.user)

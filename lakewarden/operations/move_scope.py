@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import CarriedClock, system_clock
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.fence import fence
 from lakewarden.delta.freezing import freeze, frozen_version, is_frozen, is_left, thaw
 from lakewarden.delta.manifest import refresh_manifest
@@ -23,7 +24,12 @@ class MoveTask:
     target: ScopeTarget
     job_id: str
     token: int
+    clock: CarriedClock
     copied: tuple[str, ...] = ()
+
+    @property
+    def by(self) -> Committer:
+        return Committer(self.job_id, self.clock.moment, self.clock)
 
 
 def copy_scope(task: MoveTask) -> ScopeReport:
@@ -40,7 +46,7 @@ def move_scope(task: MoveTask) -> ScopeReport:
     """Freezes the scope, copies what is not there yet, and looks at it there."""
 
     def run() -> ScopeReport:
-        version = freeze(task.source, task.token, job_id=task.job_id, clock=system_clock)
+        version = freeze(task.source, task.token, task.by)
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied))
         arrived = ScopeTable.open(task.target.location)
         assert arrived is not None  # copy_frozen has looked
@@ -54,7 +60,7 @@ def thaw_scope(task: MoveTask) -> ScopeReport:
     """Lets the scope go on where it is."""
 
     def run() -> ScopeReport:
-        return _report(task, task.source, done=thaw(task.source, task.token, job_id=task.job_id))
+        return _report(task, task.source, done=thaw(task.source, task.token, task.by))
 
     return _guarded(task, run)
 
@@ -68,7 +74,7 @@ def leave_scope(task: MoveTask) -> ScopeReport:
             return _report(task, task.target, done=False)
         if not is_left(table):
             frozen_version(table, task.source)
-        fence(task.source, job_id=task.job_id)
+        fence(task.source, task.by)
         return _report(task, task.target)
 
     return _guarded(task, run)

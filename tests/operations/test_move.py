@@ -44,6 +44,7 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LockSettings, Settings
 from lakewarden.storage.location import local_path
 from lakewarden.table import TableClient
+from tests.delta.scopes import by
 from tests.fixtures.bucket import path_of
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
@@ -539,7 +540,7 @@ def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lake
 
 
 def test_a_scope_that_a_late_mover_froze_is_found_and_let_go(lake: Lakehouse) -> None:
-    freeze(_target(lake, "ann"), 1, job_id="MV-1", clock=lake.warehouse.clock)
+    freeze(_target(lake, "ann"), 1, by("MV-1"))
     assert [(report.scope.user, bool(report.fault)) for report in lake.flush(NOTES)] == [("ann", True), ("bob", False)]
     assert [(found.subject, found.check) for found in lake.check() if not found.passed] == [(f"{NOTES}[ann]", "not_frozen")]
     assert [report.outcome for report in lake.cancel_move(NOTES)] == ["done", "skipped"]
