@@ -75,7 +75,7 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         Meta(
             ge=48,
             description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
-            " removes it. No flush, rewrite or restore of one scope may take longer.",
+            " removes it. A flush, rewrite, vacuum or restore commits nothing more a day after it was planned.",
         ),
     ] = 168
     job_retention_days: Annotated[
