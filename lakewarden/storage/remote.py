@@ -183,7 +183,8 @@ class RemoteObjects:
         try:
             yield
         except FileNotFoundError as error:
-            if failure_of(str(error)):
+            known = failure_of(str(error))
+            if known is not None and known.error is NoBucket:  # whatever else it says, as how often it was asked, it is not there
                 raise self._no_bucket("read", key) from None
             raise Missing(key) from None
 
