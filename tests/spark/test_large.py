@@ -153,7 +153,7 @@ def test_spark_reads_over_s3a_what_is_then_committed_as_ever(s3a_lake: Lakehouse
         assert {row["bigint"]: row for row in table.read(freshness="eventual").to_pylist()} == model
 
     place = s3a_lake.warehouse.target(s3a_lake.warehouse.catalog.read(), Scope(TableName("chat", "s3a"))).location
-    assert s3a.reads(spark, place, ["gone.parquet"], os.environ)
+    assert s3a.reaches(spark, place, ["gone.parquet"], os.environ)
     with pytest.raises(Corrupt, match=r"over s3a: .*gone\.parquet"):
         s3a.read(spark, place, ["gone.parquet"], pa.schema([("id", pa.int64())]))
 
@@ -177,9 +177,9 @@ def _of_every_type(key: int, step: int) -> dict[str, Any]:
 
 def test_a_bucket_that_is_reached_in_two_ways_is_read_by_our_own_client(spark: SparkSession) -> None:
     one, other = (Location("s3://twice", Connection(endpoint="http://127.0.0.1:9", region=name)) for name in ("a", "b"))
-    assert [s3a.reads(spark, place, ["a.parquet"], {}) for place in (one, other, one)] == [True, False, True]
-    assert not s3a.reads(spark, one, ["a[1].parquet"], {}), "Hadoop takes it for a pattern"
-    assert not s3a.reads(spark, Location("/srv/lake"), ["a.parquet"], {})
+    assert [s3a.reaches(spark, place, ["a.parquet"], {}) for place in (one, other, one)] == [True, False, True]
+    assert not s3a.reaches(spark, one, ["a[1].parquet"], {}), "Hadoop takes it for a pattern"
+    assert not s3a.reaches(spark, Location("/srv/lake"), ["a.parquet"], {})
 
 
 def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
