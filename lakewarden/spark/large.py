@@ -56,11 +56,10 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
 
     def run() -> ScopeReport:
         native = over_s3a and s3a.reaches(session, task.target.location, (), os.environ)
-        own = s3a_files.writing(session, task.target) if native else session
-        cold = [_LargeCold(own, task, native=native)]
+        cold = [_LargeCold(session, task, native=native)]
 
         def open_again() -> _LargeCold:
-            cold.append(_LargeCold(own, task, native=native))
+            cold.append(_LargeCold(session, task, native=native))
             return cold[-1]
 
         drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)

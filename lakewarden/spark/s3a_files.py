@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from lakewarden.delta.files import NewFile, scope_keys
@@ -23,21 +23,11 @@ from lakewarden.delta.schema import SEQ, file_schema
 from lakewarden.report import ScopeTarget
 from lakewarden.spark import s3a
 
+_OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
+"""Delta's statistics are not looked at: its texts are shorter than ours, its moments less exact."""
+
 LARGEST = 1 << 30
 """Bytes of a file: S3 takes five times as much in one request, and partitions are not all of one size."""
-
-
-def writing(session: SparkSession, target: ScopeTarget) -> SparkSession:
-    """A session on the same cluster, of which a DataFrame has to be for `write`: it writes Parquet as our own function does."""
-    own = session.newSession()
-    for name, value in {
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.parquet.compression.codec": target.compression,
-        "parquet.compression.codec.zstd.level": "1",
-        "spark.databricks.delta.stats.collect": "false",  # its texts are shorter than ours, its moments less exact
-    }.items():
-        own.conf.set(name, value)
-    return own
 
 
 def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
@@ -47,10 +37,12 @@ def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
         StorageRefused, StorageUnavailable: the store says no, or cannot be reached; what was written is an orphan.
     """
     with s3a.explained(f"cannot write files of {target.location} over s3a"):
-        found = _written(_described(rows, target), s3a.uri(target.location, folder))
+        found = _written(_described(rows, target), s3a.uri(target.location, folder), target.compression)
     files = [spark_file(target, f"{folder}/{one.path}", one.size) for one in found]
-    place_of(target.location).delete(file.path for file in files if not file.rows)
-    return [file for file in files if file.rows]
+    kept = [file for file in files if file.rows]
+    place = place_of(target.location)
+    place.delete(set(place.names(folder)) - {file.path for file in kept})  # of tasks that were tried again, and of none
+    return kept
 
 
 @dataclass(frozen=True)
@@ -59,22 +51,25 @@ class _Written:
     size: int
 
 
-def _written(rows: DataFrame, uri: str) -> list[_Written]:
+def _written(rows: DataFrame, uri: str, compression: str) -> list[_Written]:
     """Lets a transaction of Delta's write, on a table that is not there, and leaves it at that."""
     session = rows.sparkSession
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     jvm: Any = session._jvm  # pyspark's own way to it
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(session._jsparkSession, uri).startTransaction()
+    delta, started = jvm.org.apache.spark.sql.delta, session._jsparkSession
+    given = jvm.PythonUtils.toScalaMap({"compression": compression})
+    options = jvm.scala.Option.apply(delta.DeltaOptions(given, started.sessionState().conf()))
+    transaction = delta.DeltaLog.forTable(started, uri).startTransaction()
     transaction.updateMetadata(delta.actions.Action.fromJson(_metadata(rows)), False)
-    added = transaction.writeFiles(rows._jdf)
+    added = transaction.writeFiles(rows._jdf, options)
     return [_Written(added.apply(at).path(), added.apply(at).size()) for at in range(added.size())]
 
 
 def _metadata(rows: DataFrame) -> str:
-    """Delta's action that says which columns a table has."""
-    parquet = {"provider": "parquet", "options": {}}
+    """Delta's action that says which columns a table has, and how its files are written."""
     columns = {"schemaString": rows.schema.json(), "partitionColumns": []}
-    return json.dumps({"metaData": {"id": "never committed", "format": parquet, "configuration": {}} | columns})
+    written = {"format": {"provider": "parquet", "options": {}}, "configuration": _OPTIONS}
+    return json.dumps({"metaData": {"id": "never committed"} | columns | written})
 
 
 def _described(rows: DataFrame, target: ScopeTarget) -> DataFrame:
