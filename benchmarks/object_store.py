@@ -136,7 +136,7 @@ def _parquet(spark: SparkSession, at: str) -> None:
 
 
 def large(scale: Scale, spark: SparkSession) -> Table:
-    """The DataFrame path as it reads through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
+    """The DataFrame path as it goes through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
     connect(spark, Location("s3://lake"), os.environ)
     rounds = min(scale.rounds, _TURNS)
     rows, pending = scale.bulk_rows, scale.bulk_rows // 10
@@ -149,7 +149,7 @@ def large(scale: Scale, spark: SparkSession) -> Table:
             found[way].append(_write_large(uri, spark, rows // 2 + number, pending, over_s3a=over_s3a))
         spark.createDataFrame(_own(rows // 2 + number, pending)).write.mode("overwrite").parquet("s3a://lake/large-new")
         alone.append(seconds(_rewrite, spark, f"{uri}/data/bench/events/u", f"s3a://lake/large-alone-{number}"))
-    listed = [(f"ours, reading through {way}", times_) for way, times_ in found.items()]
+    listed = [(f"ours, reading and writing through {way}", times_) for way, times_ in found.items()]
     listed.append(("Spark alone: the same join, read and written over `s3a` from new rows in Parquet, no commit", alone))
     return Table(
         f"One scope of {rows:,} rows on MinIO, {pending:,} updates to them, as Spark DataFrames; the median of {rounds}"

@@ -162,8 +162,8 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     s3a: Annotated[
         bool,
         Meta(
-            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central), and read by it the scopes on S3"
-            " that are too large for one task."
+            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central), and read and write by it the"
+            " scopes on S3 that are too large for one task."
         ),
     ] = False
     conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by their own names.")] = {}

@@ -8,6 +8,7 @@ version, and that one last: whatever dies in between leaves a table that says wh
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from datetime import datetime
 from typing import Literal
@@ -25,6 +26,9 @@ from lakewarden.storage.durability import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
+
+_DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
+"""Data files, also those in a flush's directory; what else lies deeper may be another scope."""
 
 Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
@@ -73,7 +77,7 @@ def _remove(location: Location, version: int, old: list[str], reach: Reach) -> N
 
 
 def _is_data(found: StoredObject) -> bool:
-    return found.key.endswith(".parquet") and "/" not in found.key
+    return _DATA.fullmatch(found.key) is not None
 
 
 def _remove_directories(location: Location) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.clock import CarriedClock, random_id
+from lakewarden.connection import Location
 from lakewarden.delta.committing import TooLate
+from lakewarden.delta.files import batch_folder
 from lakewarden.delta.sweep import sweep_fence
 from lakewarden.errors import NotFound
 from lakewarden.faults import Reach, no_faults
@@ -24,6 +26,7 @@ from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.open import open_store
 from tests.delta.scopes import by
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
@@ -189,7 +192,8 @@ def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehou
         lake.erase("ann")
     clock.ahead = _RETENTION + timedelta(hours=1)
     if place == "after-data-file":
-        (scope_path(lake, "ann") / "unnoticed.parquet").write_bytes(b"as if it were the flush's")
+        for name in ("unnoticed.parquet", f"{batch_folder(0, random_id)}/part-0.parquet"):
+            open_store(Location(str(scope_path(lake, "ann")))).put(name, b"as if it were the flush's")
     assert sweep(lake.warehouse, "VC-1").failed == ()
     flush.wake()
     assert _token(lake, "token-of-ann") == []
