@@ -116,6 +116,10 @@ class StorageRefused(Terminal):
     code = "STORAGE_UNAVAILABLE"
 
 
+class NoBucket(StorageRefused):
+    """There is no such bucket, and so nothing in it."""
+
+
 class Corrupt(Terminal):
     """What lies in the store cannot be read, or contradicts itself."""
 

@@ -78,6 +78,12 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
             " removes it. A flush, rewrite, vacuum or restore commits nothing more a day after it was planned.",
         ),
     ] = 168
+    job_retention_days: Annotated[
+        int, Meta(ge=1, description="Days that jobs which are over stay in the job log; then a vacuum removes them.")
+    ] = 30
+    audit_retention_days: Annotated[
+        int, Meta(ge=0, description="Days that entries stay in the audit log; then a vacuum removes them. 0 keeps them all.")
+    ] = 365
     min_gain: Annotated[
         float,
         Meta(

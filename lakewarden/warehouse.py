@@ -20,6 +20,7 @@ from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
 from lakewarden.delta.cached import ColdCache, ColumnCache
+from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.reopening import TableCache
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound
 from lakewarden.locks.lock import LockFactory
@@ -65,6 +66,7 @@ class Warehouse:
 
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
+            Unsupported: no Delta table can be kept there.
             Corrupt: what lies there was made by something else.
         """
         uri = canonical(uri)
@@ -226,6 +228,7 @@ def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId
     try:
         return _read_identity(state)
     except Missing:
+        delta_uri(uri)  # a place at which no Delta table can be kept is refused before anything lies there
         if probe(open_store(Location(uri).below(LOCAL_BASE)), new_id).folds_case:
             catalog.change(lambda before: fold_case(before, LOCAL))
         with suppress(AlreadyThere):  # another process made it in between: its uuid holds

@@ -87,7 +87,7 @@ def _stores_failure(what: str, error: Exception) -> LakewardenError | None:
     """What the store or the network did, which deltalake tells inside errors of any kind; None where it was neither."""
     if (known := failure_of(str(error))) is None:
         return None
-    return (StorageRefused if known.refused else StorageUnavailable)(f"{what}: {known.reason}")
+    return known.error(f"{what}: {known.reason}")
 
 
 def _plain(error: BaseException) -> str:

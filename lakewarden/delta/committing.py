@@ -18,9 +18,12 @@ BATCH_APP = "lakewarden/batch"
 """Application id whose transaction version is the number of the scope's last `batch-<N>` file: it survives the loss of
 manifest.json, compactions, checkpoints and restores, and costs no look at the files."""
 
-HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+CHECKPOINTING = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """delta-rs would look for expired log entries after every commit, which costs more the longer the history is (6 instead
 of 2.6 ms at 500 commits); vacuum does it instead."""
+
+NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""For a commit behind which we make the checkpoint, if there is to be one."""
 
 
 @dataclass(frozen=True)

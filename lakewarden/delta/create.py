@@ -9,7 +9,7 @@ from datetime import datetime
 from deltalake.transaction import create_table_with_add_actions
 
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.committing import HOOKS, added, commit_properties, transactions_of
+from lakewarden.delta.committing import NO_CHECKPOINT, added, commit_properties, transactions_of
 from lakewarden.delta.files import NewFile
 from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.outcome import certain
@@ -23,8 +23,9 @@ from lakewarden.storage.options import delta_options
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
 
-_CHECKPOINT_INTERVAL_REMOTE = 6
-"""On an object store each commit since the checkpoint costs an opening two requests: with 10, a flush took 33 on average."""
+_CHECKPOINT_INTERVAL_REMOTE = 4
+"""On an object store each commit since the checkpoint costs an opening two requests, and a checkpoint costs as many requests
+as there are commits in it, and four."""
 
 _LOG_DAYS = 30
 """Delta's own default; history and restore reach at least as far back as deleted files are kept."""
@@ -60,7 +61,7 @@ def create_table(
             configuration=_configuration(target),
             storage_options=delta_options(target.location, os.environ) or None,
             commit_properties=properties,
-            post_commithook_properties=HOOKS,
+            post_commithook_properties=NO_CHECKPOINT,
         )
     REMEMBERED.remember(adds, 0, transactions)
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.commits import LOG, CommitLog, is_fence
+from lakewarden.delta.commits import LOG, CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import SWEEP, CommitStamp
@@ -65,7 +65,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, *, reach: R
 
 def _remove(location: Location, version: int, old: list[str], reach: Reach) -> None:
     place = place_of(location)
-    last = f"{LOG}/{version:020d}.checkpoint.parquet"
+    last = checkpoint_name(version)
     place.delete(name for name in sorted({*old, *place.names(LOG)}) if name != last)
     reach("sweep:emptied")
     place.delete([last])

@@ -21,7 +21,7 @@ from lakewarden.connection import Location
 from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import close_user, is_shut, leave_out, open_user
 from lakewarden.log.view import PendingRows
@@ -240,14 +240,21 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> list[ExportRecord]:
-    """Exports that hold one of the tables go as a whole; the record goes last."""
+    """Exports that hold one of the tables go as a whole; the record goes last. Returns those whose place is still there."""
     gone = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
     tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(gone))))
-    for record in gone:
-        place = open_store(Location(record.target))
-        place.delete([found.key for found in place.list("")])
+    there = [record for record in gone if _emptied(record.target)]
     warehouse.exports.forget(gone)
-    return gone
+    return there
+
+
+def _emptied(uri: str) -> bool:
+    place = open_store(Location(uri))
+    try:
+        place.delete([found.key for found in place.list("")])
+    except NoBucket:
+        return False
+    return True
 
 
 def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:

@@ -13,8 +13,9 @@ from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import BeingErased, InUse, InvalidArgument
+from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.exported import MANIFEST, Export, ExportedTable
 from lakewarden.operations.scopes import named_tables
@@ -42,9 +43,10 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
 
     Raises:
         InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
+        Unsupported: no Delta reader finds a table there.
         InUse: something else lies there.
     """
-    place = canonical(to)
+    place = delta_uri(canonical(to))
     bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
     own = join(warehouse.uri, _EXPORTS)
     inside = place.startswith(f"{own}/") and overlaps(own, place)
@@ -74,9 +76,13 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: R
         raise BeingErased(frozenset({user}))
     warehouse.exports.keep(record)
     target = open_store(Location(place))
-    with _recorded(warehouse, record, user, target):
+    try:
         target.delete([MANIFEST])
         target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    except StorageRefused:
+        warehouse.exports.forget([record])  # nothing came to lie there
+        raise
+    with _recorded(warehouse, record, user, target):
         done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
         files = tuple(file for _, copied in done for file in copied)
         made = Export(user, now, place, tuple(table for table, _ in done), files)

@@ -13,8 +13,10 @@ import pyarrow as pa
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Corrupt, NotFound
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.rows.files import Files, references
+from lakewarden.scope import TableName
+from lakewarden.storage.keys import check_key
 from lakewarden.storage.location import canonical
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -56,10 +58,10 @@ def read_manifest(source: str) -> Export:
         raise NotFound(f"there is no finished export at {place}: it has no {MANIFEST}") from None
     try:
         said = json.loads(data)
-        tables = tuple(ExportedTable(**table) for table in said["tables"])
-        files = tuple(CopiedFile(**file) for file in said["files"])
+        tables = tuple(_table(ExportedTable(**table)) for table in said["tables"])
+        files = tuple(CopiedFile(check_key(file["path"]), file["size"], file["sha256"]) for file in said["files"])
         found = Export(said["exported_user"], said["exported_at"], place, tables, files)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidArgument) as error:
         raise Corrupt(f"{place}/{MANIFEST} is no manifest of an export: {data[:80]!r}") from error
     for file in found.files:
         _check(store, file)
@@ -67,10 +69,17 @@ def read_manifest(source: str) -> Export:
 
 
 def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
-    """The table of an export, opened at the version that was copied."""
+    """The table of an export, opened at the version that was copied.
+
+    Raises:
+        Corrupt: it is none, or reads a file that the manifest does not name, whose checksum nobody looked at.
+    """
     opened = ScopeTable.open(Location(found.uri).below(table.path), table.version)
     if opened is None:
         raise Corrupt(f"{found.uri}/{table.path} is no Delta table")
+    live = {f"{table.path}/{file.path}" for file in opened.files()}
+    if strange := live.difference(file.path for file in found.files):
+        raise Corrupt(f"{found.uri}/{table.path} reads {min(strange)}, which is not in the manifest")
     return opened
 
 
@@ -89,6 +98,15 @@ def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
     if missing := [name for name in names if name not in there]:
         raise NotFound(f"{found.uri} has no table {missing[0]}; it has {', '.join(there) or 'none'}")
     return [there[name] for name in names] if names else list(found.tables)
+
+
+def _table(said: ExportedTable) -> ExportedTable:
+    """Raises what `read_manifest` takes for a bad manifest: nothing in it may lead out of the export."""
+    if type(said.version) is not int or said.version < 0:
+        raise ValueError(f"no version: {said.version!r}")
+    TableName.parse(said.name)
+    check_key(said.path)
+    return said
 
 
 def _check(store: ObjectStore, file: CopiedFile) -> None:

@@ -14,6 +14,7 @@ from lakewarden.errors import LakewardenError, StorageRefused
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.probe import PROBES
 from lakewarden.warehouse import Warehouse
 
 Status = Literal["healthy", "degraded", "unreachable"]
@@ -44,7 +45,7 @@ class StorageHealth:
 def health(warehouse: Warehouse, storage: Storage, *, extended: bool) -> StorageHealth:
     """Tries the storage; what fails is a value here, and no error."""
     began = time.monotonic()
-    trial = _Trial(open_store(warehouse.location(storage)), f".lakewarden-probe/{warehouse.new_id()}")
+    trial = _Trial(open_store(warehouse.location(storage)), f"{PROBES}/{warehouse.new_id()}-a")
     writable = trial.passes(trial.write)
     readable = writable and trial.passes(trial.read)
     # where nothing answers, the others would only wait as long again
@@ -69,10 +70,9 @@ def health(warehouse: Warehouse, storage: Storage, *, extended: bool) -> Storage
 class _Trial:
     """The four steps on one object of its own, and the first thing that went wrong."""
 
-    def __init__(self, store: ObjectStore, folder: str) -> None:
+    def __init__(self, store: ObjectStore, key: str) -> None:
         self._store = store
-        self._folder = folder
-        self._key = f"{folder}/a"
+        self._key = key
         self.error: str | None = None
         self.refused = False
 
@@ -97,7 +97,7 @@ class _Trial:
             raise StorageRefused(f"{self._store.uri} gives back other bytes than were written")
 
     def list(self) -> None:
-        self._store.list(self._folder)
+        self._store.list(PROBES)
 
     def delete(self) -> None:
         self._store.delete([self._key])

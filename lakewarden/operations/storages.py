@@ -11,6 +11,7 @@ from lakewarden.catalog import changes
 from lakewarden.catalog.model import Catalog, Storage, StorageType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.connection import Connection, Location
+from lakewarden.delta.opening import delta_uri
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
@@ -85,6 +86,7 @@ def new_storage(
 
     Raises:
         InvalidArgument: the id, type, place, connection or a template is none.
+        Unsupported: a kind of store, or a place, at which no Delta table can be kept.
     """
     check_storage_id(id)
     kind = _kind(type)
@@ -195,6 +197,7 @@ def _place(id: str, kind: StorageType, base: str, bucket: str) -> str:
     place = canonical(base)
     if place.partition("://")[0].lower() not in schemes and ("://" in place or kind != "filesystem"):
         raise InvalidArgument(f"storage {id!r} is of type {kind}, whose places are {_example(kind)}, not {place}")
+    delta_uri(place)
     return place
 
 

@@ -5,44 +5,52 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lakewarden.errors import NoBucket, StorageRefused, StorageUnavailable
+
 _ASKED = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
-_KNOWN = [
-    (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), True, "there is no such bucket"),
+_KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], str]] = [
+    (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), NoBucket, "there is no such bucket"),
+    (re.compile(r"InvalidBucketName"), StorageRefused, "the store takes this for no name of a bucket"),
+    (
+        re.compile(r"Account must be specified"),
+        StorageRefused,
+        "neither the URI nor AZURE_STORAGE_ACCOUNT_NAME says which account",
+    ),
     (
         re.compile(rf"InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|\b401 Unauthorized|{_TOKENS}"),
-        True,
+        StorageRefused,
         "the store does not accept these credentials",
     ),
     (
         re.compile(r"AccessDenied|AuthorizationPermissionMismatch|\b403 Forbidden"),
-        True,
+        StorageRefused,
         "these credentials do not permit that",
     ),
-    (re.compile(r"PermanentRedirect|AuthorizationHeaderMalformed"), True, "the bucket is in another region"),
-    (re.compile(r"dns error|failed to lookup address|Name or service not known"), False, "there is no such host"),
-    (re.compile(r"Connection refused|ConnectionRefused"), False, "nothing listens there"),
-    (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), False, "it does not answer"),
-    (re.compile(r"error trying to connect|\bConnect\b|error sending request"), False, "it cannot be reached"),
+    (re.compile(r"PermanentRedirect|AuthorizationHeaderMalformed"), StorageRefused, "the bucket is in another region"),
+    (re.compile(r"dns error|failed to lookup address|Name or service not known"), StorageUnavailable, "there is no such host"),
+    (re.compile(r"Connection refused|ConnectionRefused"), StorageUnavailable, "nothing listens there"),
+    (re.compile(r"operation timed out|TimedOut|deadline has elapsed"), StorageUnavailable, "it does not answer"),
+    (re.compile(r"error trying to connect|\bConnect\b|error sending request"), StorageUnavailable, "it cannot be reached"),
     (
         re.compile(r"after [1-9]\d* retries|HTTP error|non-2xx status code: 5\d\d|error decoding response"),
-        False,
+        StorageUnavailable,
         "it keeps failing",
     ),
 ]
-"""By what the store or the network said; whether that is a no, which trying again won't change; and what to say of it."""
+"""By what the store or the network said; the error that this is; and what to say of it."""
 
 
 @dataclass(frozen=True)
 class Failure:
     reason: str
-    refused: bool
+    error: type[StorageRefused | StorageUnavailable]
 
 
 def failure_of(text: str) -> Failure | None:
     """What the text means, with the endpoint that was asked; None where it tells nothing that is known."""
-    for pattern, refused, reason in _KNOWN:
+    for pattern, error, reason in _KNOWN:
         if pattern.search(text):
             asked = _ASKED.search(text)
-            return Failure(f"{reason} ({asked[1]})" if asked else reason, refused)
+            return Failure(f"{reason} ({asked[1]})" if asked else reason, error)
     return None

@@ -7,6 +7,7 @@ holds no credential.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +16,11 @@ from lakewarden.errors import InvalidArgument
 _S3 = frozenset({"s3", "s3a"})
 _AZURE = frozenset({"az", "abfs", "abfss"})
 REMOTE = _S3 | _AZURE | {"gs", "memory"}
+_BUCKET = re.compile(r"[A-Za-z0-9](?!.*\.\.)[A-Za-z0-9._-]*")
+"""Wide enough for every platform: whoever serves it says the rest. What has `..` in it would lead to another bucket."""
+_CONTAINER = re.compile(rf"{_BUCKET.pattern}(@{_BUCKET.pattern})?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""Stores refuse them in names, and messages would not be one line."""
 _EXAMPLES = "a directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or abfss://container@account/prefix"
 
 
@@ -45,14 +51,14 @@ def join(base_uri: str, relative: str) -> str:
 
 def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
     """Whether two canonical places are the same, or one lies in the other; links of a local disk are followed."""
-    first, second = (f"{place if '://' in place else os.path.realpath(place)}/" for place in (one, other))
+    first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (one, other))
     if folds_case:
         first, second = first.casefold(), second.casefold()
     return first.startswith(second) or second.startswith(first)
 
 
 def _directory(uri: str, path: str) -> str:
-    if not path or "\0" in path:
+    if not path or _CONTROL.search(path):
         raise InvalidArgument(f"{uri!r} names no place; it should be {_EXAMPLES}")
     return os.path.abspath(path)  # resolves no link: people see the path that they wrote
 
@@ -71,7 +77,8 @@ def _remote(uri: str, scheme: str) -> str:
     if ":" in authority or ("@" in authority and scheme not in _AZURE) or "?" in uri or "#" in uri:
         raise InvalidArgument(f"{_masked(uri)!r} may hold no credential, port, '?' or '#': those are options of a storage")
     parts = [part for part in prefix.split("/") if part]
-    if not authority or "." in parts or ".." in parts:
+    bucket = _CONTAINER if scheme in _AZURE else _BUCKET
+    if not bucket.fullmatch(authority) or "." in parts or ".." in parts or _CONTROL.search(prefix):
         raise InvalidArgument(f"{uri!r} names no place in a bucket; it should be {_EXAMPLES}")
     return "/".join([f"{'s3' if scheme in _S3 else scheme}://{authority}", *parts])
 

@@ -8,6 +8,9 @@ from lakewarden.clock import NewId
 from lakewarden.errors import StorageRefused
 from lakewarden.storage.objects import Missing, ObjectStore
 
+PROBES = ".lakewarden-probe"
+"""Directory of the objects that are tried. They lie side by side: a disk keeps the directories of deleted ones."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -17,18 +20,18 @@ class Probe:
 
 
 def probe(store: ObjectStore, new_id: NewId) -> Probe:
-    """Writes, reads, lists and deletes an object of its own under `.lakewarden-probe/`.
+    """Writes, reads, lists and deletes an object of its own under `PROBES`.
 
     Raises:
         StorageRefused, StorageUnavailable: one of the four does not work; the message says which.
     """
-    place = f".lakewarden-probe/{new_id()}"
-    key, twin, content = f"{place}/a", f"{place}/A", b"probe"
+    place = f"{PROBES}/{new_id()}"
+    key, twin, content = f"{place}-a", f"{place}-A", b"probe"
     store.create(key, content)
     try:
         if store.get(key) != content:
             raise StorageRefused(f"{store.uri} gives back other bytes than were written")
-        if key not in {stored.key for stored in store.list(place)}:
+        if key not in {stored.key for stored in store.list(PROBES)}:
             raise StorageRefused(f"{store.uri} does not list what was just written")
         return Probe(folds_case=_present(store, twin))
     finally:

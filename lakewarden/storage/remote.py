@@ -26,7 +26,7 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, S3Store, from_url
 
 from lakewarden.connection import Location
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
@@ -71,12 +71,12 @@ class RemoteObjects:
     def create(self, key: str, data: bytes) -> None:
         """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
         self._check_size("create", key, len(data))
-        path, client = self._path(key), self._client(len(data), retries=0)
+        path = self._path(key)
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
             try:
                 with self._explained("create", key):
-                    self._create_once(client, path, key, data)
+                    self._create_once(self._client(len(data), retries=0), path, key, data)
                 return
             except AlreadyThere:
                 if not lost:
@@ -117,12 +117,12 @@ class RemoteObjects:
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             return bytes(obstore.get(self._client(), path).bytes())
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
-        with self._explained("read", key), _missing(key):
+        with self._explained("read", key), self._missing(key):
             try:
                 if length > 0:
                     return bytes(obstore.get_range(self._client(), path, start=start, length=length))
@@ -175,8 +175,18 @@ class RemoteObjects:
             self._connected[patience, retries] = _connect(self._location, patience, retries)
         return self._connected[patience, retries]
 
-    def _no_bucket(self, asked: str, key: str) -> StorageRefused:
-        return StorageRefused(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+    def _no_bucket(self, asked: str, key: str) -> NoBucket:
+        return NoBucket(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+
+    @contextmanager
+    def _missing(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            known = failure_of(str(error))
+            if known is not None and known.error is NoBucket:  # whatever else it says, as how often it was asked, it is not there
+                raise self._no_bucket("read", key) from None
+            raise Missing(key) from None
 
     @contextmanager
     def _explained(self, asked: str, key: str) -> Iterator[None]:
@@ -189,9 +199,9 @@ class RemoteObjects:
         known = failure_of(str(error))
         reason = known.reason if known else str(error).partition("\n")[0]
         message = f"cannot {asked} {key or '/'} in {self._uri}: {reason}"
-        if isinstance(error, _REFUSED) or (known and known.refused):
-            return StorageRefused(message)
-        return StorageUnavailable(message)
+        if known and not isinstance(error, _REFUSED):
+            return known.error(message)
+        return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
 
 
 def _seconds(sending: int) -> int:
@@ -231,13 +241,3 @@ def _pauses() -> Iterator[float | None]:
     for attempt in range(RETRIES):
         yield 0.1 * 2**attempt * random.uniform(0.5, 1)  # spreads writers, keeps no secret
     yield None
-
-
-@contextmanager
-def _missing(key: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        if (known := failure_of(str(error))) and known.refused:
-            raise StorageRefused(f"cannot read {key}: {known.reason}") from error
-        raise Missing(key) from None

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakewarden.operations.exported import chosen, exported_files, exported_rows, read_manifest
+from lakewarden.errors import InvalidArgument
+from lakewarden.operations.exported import Export, ExportedTable, chosen, exported_files, exported_rows, read_manifest
 from lakewarden.rows.files import Taken, file_columns
 from lakewarden.table.client import TableClient
 
 
 def import_export(open_table: Callable[[str], TableClient], source: str, user: str, tables: Sequence[str]) -> dict[str, int]:
-    """As `Lakehouse.import_user`; no names mean all of the export."""
+    """As `Lakehouse.import_user`; no names mean all of the export. The rows of all tables are checked before any is written."""
     found = read_manifest(source)
     wanted = [(open_table(table.name), table) for table in chosen(found, tables)]
-    counts: dict[str, int] = {}
-    for client, table in wanted:
-        rows = exported_rows(found, table).scan().select(client.table.schema.names)
-        files = exported_files(found, table, rows, file_columns(client.table.schema))
-        counts[table.name] = client.write_taken(Taken(rows, files), user=user).rows
-    return counts
+    taken = [(table.name, client, _taken(found, table, client, user)) for client, table in wanted]
+    return {name: client.write_taken(rows, user=user).rows for name, client, rows in taken}
+
+
+def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) -> Taken:
+    columns = client.table.schema.names
+    there = exported_rows(found, table).scan()
+    if missing := [name for name in columns if name not in there.schema.names]:
+        raise InvalidArgument(f"the export's {table.name} has no column {missing[0]!r}, which the table here has: drop it first")
+    rows = client.completed(there.select(columns), user=user)
+    return Taken(rows, exported_files(found, table, rows, file_columns(client.table.schema)))

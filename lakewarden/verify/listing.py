@@ -68,5 +68,5 @@ def part(found: Found, start: int, length: int) -> bytes:
 
 
 def _refused(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # nothing lies below a file
         raise StorageUnavailable(f"cannot list {error.filename}: {error.strerror}; what lies there was not searched") from error

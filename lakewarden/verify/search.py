@@ -103,12 +103,12 @@ def search(wanted: Search) -> Searched:
     seen = {found.uri: found for found in _places(wanted)}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         deque(pool.map(look.at, seen.values()), maxlen=0)
-    kept = (Location(wanted.warehouse).below(_STATE), *wanted.storages)
+    kept = (Location(wanted.warehouse).below(_STATE), *map(Location, wanted.exports), *wanted.storages)
     for place in kept if wanted.versions else ():
         old = OldVersions(place)
         for each in old:
             look.at_old(each, old)
-    uploads = [open_uploads(place) for place in (*kept, *map(Location, wanted.exports))]
+    uploads = [open_uploads(place) for place in kept]
     for upload in {found.uri: found for opened in uploads for found in opened.found}.values():
         look.at_upload(upload)
     unseen = "; ".join(sorted({opened.unseen for opened in uploads if opened.unseen}))
@@ -157,7 +157,9 @@ class _Look:
 
     def at_old(self, old: OldVersion, place: OldVersions) -> None:
         """A version that was replaced or deleted: of the user by its path, or by the header of a part of the write log."""
-        if (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
+        if self._exported(old.found):
+            self._report(old.found, "an old version in an export of the user")
+        elif (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
             if self._in_users_scope(old.found):
                 self._report(old.found, "an old version in the user's scope")
         elif key.startswith("log/") and "/cuts/" not in key and key.split("/")[1] in self._logs:
@@ -165,12 +167,14 @@ class _Look:
             if self._wanted.user in (formats.log_users(place.content(old)) or ()):
                 self._report(old.found, "an old version with rows of the user in the write log")
 
+    def _exported(self, found: Found) -> bool:
+        return any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
+
     def at_upload(self, found: Found) -> None:
         """Parts of an object that is none yet. Nobody can read them, so their place alone tells whose they are."""
         room, _, key = found.uri.removeprefix(f"{self._state}/").partition("/")
         in_log = found.uri.startswith(f"{self._state}/") and room in _OF_LOGS and key.partition("/")[0] in self._logs
-        exported = any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
-        if in_log or exported or self._in_users_scope(found):
+        if in_log or self._exported(found) or self._in_users_scope(found):
             self._report(found, "an incomplete upload at a place of the user's")
 
     def _in_users_scope(self, found: Found) -> bool:
@@ -208,8 +212,7 @@ class _Look:
         if what:
             self._report(found, what)
             return
-        places = (join(self._wanted.warehouse, "exports"), *self._wanted.exports)
-        exported = any(found.uri.startswith(f"{place}/") for place in places)
+        exported = found.uri.startswith(f"{join(self._wanted.warehouse, 'exports')}/") or self._exported(found)
         if not (suspect or exported or self._wanted.deep):
             return
         data = self._content(found) if self._wanted.deep or found.size <= _SMALL else self._ends(found)

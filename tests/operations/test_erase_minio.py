@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.connection import Location
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, StorageRefused
 from lakewarden.storage.open import open_store
 from lakewarden.storage.uploads import find_uploads
 from tests.fixtures.lakes import make_notes, notes, strong
@@ -105,3 +105,24 @@ def test_old_versions_go_too_where_a_table_lay_before_it_was_moved(minio: MinioS
     for each in client.list_object_versions(Bucket="versioned", Prefix=prefix)["Versions"]:
         data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
         assert b"token-of-ann" not in data, each["Key"]
+
+
+@pytest.mark.disk  # only the exports lie in buckets
+def test_exports_go_with_their_old_versions_and_with_their_bucket(minio: MinioServer, tmp_path: Path) -> None:
+    client = boto3.client("s3", endpoint_url=minio.endpoint)
+    for bucket in ("exports-kept", "exports-gone"):
+        client.create_bucket(Bucket=bucket)
+    client.put_bucket_versioning(Bucket="exports-kept", VersioningConfiguration={"Status": "Enabled"})
+    (tmp_path / "file").write_text("no directory")
+    with Lakehouse.open(str(tmp_path / "lake")) as lake:
+        make_notes(lake).write(notes({1: "of ann"}), user="ann")
+        for bucket in ("exports-kept", "exports-gone"):
+            lake.export("ann", f"s3://{bucket}")
+        with pytest.raises(StorageRefused):
+            lake.export("ann", str(tmp_path / "file"))
+        for each in client.list_objects_v2(Bucket="exports-gone")["Contents"]:
+            client.delete_object(Bucket="exports-gone", Key=each["Key"])
+        client.delete_bucket(Bucket="exports-gone")
+        certificate = lake.erase("ann")
+    assert (certificate.exports, certificate.result, certificate.to_do) == (2, "complete", "")
+    assert "Versions" not in client.list_object_versions(Bucket="exports-kept")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.operations.export import export
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
@@ -76,6 +76,44 @@ def test_what_was_changed_is_not_taken_in(lake: Lakehouse, tmp_path: Path) -> No
     next((tmp_path / "out" / "chat" / "notes").glob("*.parquet")).write_bytes(b"PAR1 another PAR1")
     with pytest.raises(Corrupt, match="checksum"):
         lake.import_user(str(tmp_path / "out"), "ann")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"version": "0"}, "no manifest"),
+        ({"name": "notes"}, "no manifest"),
+        ({"path": "../out/chat/notes"}, "no manifest"),
+        ({"path": None}, "no manifest"),
+        ({}, "not in the manifest"),
+    ],
+    ids=str,
+)
+def test_a_manifest_leads_to_nothing_that_it_does_not_vouch_for(
+    lake: Lakehouse, tmp_path: Path, said: dict[str, object], words: str
+) -> None:
+    lake.export("ann", str(tmp_path / "out"))
+    path = tmp_path / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["tables"][0] |= said
+    manifest["files"] = []
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(Corrupt, match=words):
+        lake.import_user(str(tmp_path / "out"), "carol")
+    assert lake.table(NOTES).read(user="carol").num_rows == 0
+
+
+def test_an_import_writes_all_tables_or_none(lake: Lakehouse, tmp_path: Path) -> None:
+    columns = [Column("id", "BIGINT"), Column("content", "TEXT")]
+    lake.create_table("chat.other", type="USER", columns=columns, primary_key=["id"])
+    lake.table("chat.other").write([{"id": 1, "content": "x"}], user="ann")
+    lake.export("ann", str(tmp_path / "out"))
+    with Lakehouse.open(str(tmp_path / "other")) as other:
+        notes = make_notes(other)
+        other.create_table("chat.other", type="USER", columns=[columns[0], Column("more", "TEXT")], primary_key=["id"])
+        with pytest.raises(InvalidArgument, match="'more'"):
+            other.import_user(str(tmp_path / "out"), "ann")
+        assert notes.read(user="ann").num_rows == 0
 
 
 @pytest.mark.parametrize(

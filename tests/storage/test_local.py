@@ -147,6 +147,7 @@ def test_a_probe_leaves_nothing_and_sees_the_case(uri: str, tmp_path: Path) -> N
     store = open_store(Location(str(tmp_path) if uri == "disk" else uri))
     assert not probe(store, lambda: "0" * 32).folds_case
     assert store.list("") == []
+    assert list((tmp_path / ".lakewarden-probe").glob("*")) == []
 
 
 def test_a_probe_of_a_place_that_cannot_be_written_fails(tmp_path: Path) -> None:

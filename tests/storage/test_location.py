@@ -56,7 +56,12 @@ def test_a_credential_in_a_uri_is_refused_and_not_repeated(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "s3://", "s3:///prefix", "s3://lake/../other", "ftp://host/x", "http://host/x", "file://host/x"]
+    "uri",
+    [
+        *("", "s3://", "s3:///prefix", "s3://lake/../other", "ftp://host/x", "http://host/x", "file://host/x"),
+        *("s3://../other", "s3://./other", "s3://a..b", "s3://%2e%2e/other", "s3://a lake", "s3://lake\n", "az://c@../x"),
+        *("s3://lake/a\nb", "/srv/a\nb", "/srv/a\0b"),
+    ],
 )
 def test_what_names_no_place_is_refused(uri: str) -> None:
     with pytest.raises(InvalidArgument):
@@ -84,6 +89,7 @@ def test_places_are_joined_by_parts() -> None:
         ("s3://lake/a", "s3://lake/ab", False),
         ("s3://lake/a", "gs://lake/a", False),
         ("/srv/a", "/srv/A", False),
+        ("/", "/srv/a", True),
     ],
 )
 def test_places_overlap_by_whole_parts(one: str, other: str, expected: bool) -> None:

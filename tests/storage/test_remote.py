@@ -29,6 +29,8 @@ def test_a_bucket_that_is_not_there_is_told() -> None:
     with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.create("a", b"x")
     with pytest.raises(StorageRefused, match="no-such-bucket"):
+        store.get("a")
+    with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.list("a")
 
 
@@ -66,6 +68,13 @@ def test_what_is_too_large_for_one_request_is_told(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("size", "seconds"), [(0, 0), (1 << 20, 0), (64 << 20, 120), (128 << 20, 240), (5_000_000_000, 15360)])
 def test_a_larger_body_has_more_time(size: int, seconds: int) -> None:
     assert remote._seconds(size) == seconds  # nobody sends that much here
+
+
+def test_an_account_that_nothing_names_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_USE_EMULATOR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StorageRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
+        open_store(Location("az://container/x")).create("a", b"x")
 
 
 def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
