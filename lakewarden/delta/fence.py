@@ -67,9 +67,8 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     """
     place = place_of(target.location)
     for _ in range(_ATTEMPTS):
-        names = place.names()
         try:
-            version = _settled(target, place, watermark, by, still)
+            version, names = _settled(target, place, watermark, by, still)
         except TooLate:
             raise
         except Conflict:
@@ -79,20 +78,24 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 
-def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> int:
+def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> tuple[int, list[str]]:
+    """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
+    in between refuses the fence."""
     try:
         table = ScopeTable.open(target.location)
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
+            names = place.names()
             still()
-            return _emptied(table, target, by, ERASE, (target.app_id, settled))
+            return _emptied(table, target, by, ERASE, (target.app_id, settled)), names
     except Corrupt:
         still()
         place.delete(place.names())
+    names = place.names()
     stamp = CommitStamp(by.job_id, ERASE)
     create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
-    return 0
+    return 0, names
 
 
 def _emptied(
@@ -116,12 +119,12 @@ def _emptied(
 def _clear(place: Place, names: Sequence[str], fence_version: int, by: Committer) -> None:
     """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints.
 
-    `names` were there before the fence, so none is of somebody who has begun anew on top of it. Names in the log are made
-    again once the fence is gone.
+    `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
+    came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
     """
     place.delete(name for name in names if not name.startswith(f"{LOG}/"))
     check_held("the fence's end", by.since, by.clock())
-    older = [name for name in names if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    older = [name for name in place.names(LOG) if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
     for name in older:
         if name.endswith(".json"):
             place.replace(name, b"")

@@ -27,6 +27,7 @@ from lakewarden.log.closing import close_user, is_shut, leave_out, open_user
 from lakewarden.log.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
+from lakewarden.operations.elsewhere import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
@@ -110,6 +111,9 @@ def erase(
     scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
     reach("erase:cut")
     _fence(warehouse, run, scopes, job_id, mark)
+    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
+    for place in before:
+        clear(place)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
@@ -120,7 +124,8 @@ def erase(
         _hide(warehouse, jobs, user, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    places = [*own, *(place for scope in scopes for place in _places(warehouse, catalog, scope))]
+    buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
+    places = [*own, *(scope.target.location for scope in scopes), *buckets]
     uploads = remove_uploads(places, _uploads_removed(tally))
     versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")
@@ -232,13 +237,6 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
     LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_leases(warehouse.state, table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
-
-
-def _places(warehouse: Warehouse, catalog: Catalog, scope: _Scope) -> list[Location]:
-    """Where the scope lies, and where in a bucket it may have lain before its table was moved."""
-    everywhere = [warehouse.target_on(id_, catalog, scope.table, scope.target.scope.user).location for id_ in catalog.storages]
-    before = [place for place in everywhere if place.uri.startswith("s3://") and place != scope.target.location]
-    return [scope.target.location, *before]
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> list[ExportRecord]:

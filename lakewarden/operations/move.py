@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from lakewarden.access.gate import require
 from lakewarden.catalog.changes import table_place
-from lakewarden.catalog.leases import under
+from lakewarden.catalog.leases import held, under
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.moving import begin_move, close_table, end_move, reopen_table, switch_table
 from lakewarden.clock import CarriedClock
@@ -173,6 +173,7 @@ class Mover:
 
         Raises:
             InUse: anything else lies there.
+            Conflict: the lock was lost.
         """
         lying = self._lying(storage_id)
         if not lying:
@@ -186,6 +187,7 @@ class Mover:
                 f"a table lay at {place} until a short while ago, and its fences stay for {hours} hours:"
                 " wait, or choose another storage (one with another base directory will do)"
             )
+        held(self.warehouse.catalog.read(), self.lease)  # deletes can't be fenced: the last look is right before them
         open_store(place).delete([found.key for found in lying])
 
     def _lying(self, storage_id: str) -> list[StoredObject]:

@@ -12,6 +12,7 @@ from lakewarden.delta.freezing import freeze, frozen_version, is_frozen, is_left
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.moving import Copied, copy_data, copy_frozen
 from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import guarded
 from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
 
@@ -32,22 +33,22 @@ class MoveTask:
         return Committer(self.job_id, self.clock.moment, self.clock)
 
 
-def copy_scope(task: MoveTask) -> ScopeReport:
+def copy_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
     """Copies the data files ahead, while everybody goes on."""
 
     def run() -> ScopeReport:
-        copied = copy_data(task.source.location, task.target.location)
+        copied = copy_data(task.source.location, task.target.location, task.by, reach)
         return _report(task, task.target, copied=copied)
 
     return _guarded(task, run)
 
 
-def move_scope(task: MoveTask) -> ScopeReport:
+def move_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
     """Freezes the scope, copies what is not there yet, and looks at it there."""
 
     def run() -> ScopeReport:
         version = freeze(task.source, task.token, task.by)
-        copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied))
+        copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = ScopeTable.open(task.target.location)
         assert arrived is not None  # copy_frozen has looked
         refresh_manifest(task.target, arrived, system_clock())

@@ -1,7 +1,7 @@
 """Uploads in several requests that were never ended: their parts stay in the bucket, and no listing of objects shows them.
 
-Ours are one request each. Those of others, and checkpoints of more than 10 MB, which deltalake writes, may be left by a
-process that was killed.
+Ours are one request each. Those of others, and checkpoints of more than 10 MB where deltalake makes them itself, may be left
+by a process that was killed.
 """
 
 from __future__ import annotations
