@@ -34,7 +34,7 @@ from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,14 @@ class Operator:
     def flush(self, asked: Asked, job_id: str | None = None) -> list[ScopeReport]:
         """Raises:
         NotFound: a table that is not there; nothing was flushed.
+        InvalidArgument: an impossible user, or one for a SHARED table that was named.
         """
-        names = {table.name for table in named_tables(self.warehouse.catalog.read(), asked.tables)}
+        tables = named_tables(self.warehouse.catalog.read(), asked.tables)
+        if asked.user is not None:
+            check_user(asked.user)
+            for table in tables if asked.tables else ():
+                check_scope(table, Scope(table.name, asked.user))
+        names = {table.name for table in tables}
         return self.flush_where(lambda scope: scope.table in names and asked.user in (None, scope.user), asked.parameters, job_id)
 
     def flush_where(

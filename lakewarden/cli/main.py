@@ -15,6 +15,7 @@ import typer
 
 from lakewarden.cli import demo, erase, file, jobs, maintain, observe, sql, storage, ui
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
+from lakewarden.cli.output import printable
 from lakewarden.errors import Internal, LakewardenError
 
 _VALUE_OPTIONS = ("--warehouse", "--format")
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _say(error: LakewardenError, as_json: bool) -> int:
-    line = " ".join(error.message.split())
+    line = printable(" ".join(error.message.split()))
     sys.stderr.write(f"{error.code}: {line}\n")
     if as_json:
         sys.stdout.write(json.dumps({"error": {"code": error.code, "message": line}}, ensure_ascii=False) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from lakewarden.scope import Scope, TableName
 
 Cell = str | int | float | bool | None | list["Cell"] | dict[str, "Cell"]
 Row = Mapping[str, Cell]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""What would break a line of a table, or command the terminal: ids and rows are other people's."""
 
 
 def cell(value: object) -> Cell:
@@ -53,6 +57,10 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     Console(width=width, highlight=False, markup=False).print(grid)
 
 
+def printable(text: str) -> str:
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def _text(value: Cell) -> str:
     match value:
         case None:
@@ -61,6 +69,8 @@ def _text(value: Cell) -> str:
             return " ".join(f"{key}={_text(one)}" for key, one in value.items())
         case list():
             return ", ".join(_text(one) for one in value)
+        case str():
+            return printable(value)
         case _:
             return str(value)
 

@@ -17,7 +17,7 @@ from lakewarden.clock import to_millis
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.sweep import sweep_fence
-from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.names import home
 from lakewarden.report import ScopeTarget
@@ -71,7 +71,7 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
     """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time.
 
     Raises:
-        Corrupt, StorageUnavailable: a note can't be read, or a directory can't be listed.
+        Corrupt, StorageUnavailable: a note can't be read.
     """
     before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
     graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
@@ -101,7 +101,13 @@ class _Ground:
 
 def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, job_id: str, reach: Reach) -> _Ground:
     place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
-    for name in sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")}):
+    try:
+        names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
+    except NoBucket:
+        return found
+    except LakewardenError as error:  # the storage may have been dropped since, and its keys with it
+        return _Ground(waiting=marks, failed=[error.message])
+    for name in names:
         if (mark := warehouse.erasures.mark(name)) not in marks:
             continue
         try:

@@ -145,10 +145,11 @@ class RemoteObjects:
         return found
 
     def delete(self, keys: Iterable[str]) -> None:
-        paths = [self._path(key) for key in keys]
-        if not paths:
+        gone = list(keys)
+        if not gone:
             return
-        with self._explained("delete", paths[0]):
+        paths = [self._path(key) for key in gone]
+        with self._explained("delete", gone[0]):
             try:
                 obstore.delete(self._client(), paths)
             except FileNotFoundError:

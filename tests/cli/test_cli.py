@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.cli.main import hoist, main
 from lakewarden.errors import NotFound
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
@@ -252,6 +252,22 @@ def test_flush(lake: Lakehouse, call: Call) -> None:
     assert row["metrics"]["rows_upserted"] == 1
     assert call("flush", NOTES, "--format", "json").rows == []
     assert eventual(lake.table(NOTES), "ann")[7] == "hot"
+
+
+def test_an_impossible_scope_is_not_just_one_without_rows(lake: Lakehouse, call: Call) -> None:
+    lake.create_table("chat.rooms", type="SHARED", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    for table, user in ((NOTES, ""), (NOTES, "x" * 300), ("chat.rooms", "ann")):
+        assert call("flush", table, "--user", user, "--format", "json").failure[0] == "INVALID_ARGUMENT"
+
+
+def test_an_id_that_would_command_the_terminal_is_one_line_of_a_table(lake: Lakehouse, call: Call) -> None:
+    odd = "a\nb\x1b[31m"
+    lake.table(NOTES).write(notes({1: "hot"}), user=odd)
+    answer = call("flush", NOTES, "--user", odd)
+    assert len(answer.out.splitlines()) == 2
+    assert r"a\nb\x1b[31m" in answer.out
+    (row,) = call("history", NOTES, "--user", odd, "--format", "json").rows
+    assert row["user_metadata"]["user"] == odd
 
 
 def test_a_scope_that_fails_is_a_failed_command_and_the_others_are_done(lake: Lakehouse, call: Call) -> None:

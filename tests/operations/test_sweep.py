@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.clock import CarriedClock, random_id
-from lakewarden.connection import Location
+from lakewarden.connection import Connection, Location
 from lakewarden.delta.committing import TooLate
 from lakewarden.delta.files import batch_folder
 from lakewarden.delta.sweep import sweep_fence
@@ -30,6 +30,7 @@ from lakewarden.storage.open import open_store
 from tests.delta.scopes import by
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
+from tests.fixtures.minio import MinioServer
 from tests.fixtures.sleepers import Sleeper, sleeping_flush
 
 _RETENTION = timedelta(hours=168)
@@ -297,3 +298,28 @@ def test_an_erasure_that_sleeps_until_the_user_is_open_again_leaves_the_new_star
     assert report.fault is not None
     assert "was ended by another process meanwhile" in report.fault.message
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
+@pytest.mark.disk  # only the table lies in a bucket
+def test_a_place_that_cannot_be_reached_any_more_waits_and_hinders_no_vacuum(
+    lake: Lakehouse, clock: Clock, minio: MinioServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    keys = minio.credentials("SWEPT")
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    base = minio.prefix_for(request.node.name)
+    lake.create_storage("away", type="s3", base=base, connection=Connection(minio.endpoint, credentials="env:SWEPT"))
+    columns = [Column("id", "BIGINT")]
+    lake.create_table("chat.away", type="USER", columns=columns, primary_key=["id"], options={"STORAGE_ID": "away"})
+    lake.table("chat.away").write([{"id": 1}], user="ann")
+    lake.flush()
+    lake.drop_table("chat.away")
+    lake.drop_storage("away")
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    with monkeypatch.context() as without:
+        without.delenv("SWEPT_SECRET_ACCESS_KEY")
+        _vacuum(lake)
+        (told,) = [job for job in lake.jobs() if job.parameters == {"of": "fences"}]
+        assert (told.status, "SWEPT_SECRET_ACCESS_KEY" in told.message) == ("failed", True)
+    assert sweep(lake.warehouse, "VC-1").fences == 1
+    assert lake.warehouse.state.list("graves") == []
