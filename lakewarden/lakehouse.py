@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.check import Finding
     from lakewarden.operations.exported import Export
     from lakewarden.operations.health import StorageHealth
-    from lakewarden.operations.jobs import Job, Queueable
+    from lakewarden.operations.job import Job, Queueable
     from lakewarden.operations.read import Freshness
     from lakewarden.operations.tags import Tag
     from lakewarden.operator import Operator

@@ -21,8 +21,8 @@ from lakewarden.operations.evict import evict
 from lakewarden.operations.export import check_target, export, own_place
 from lakewarden.operations.exported import Export
 from lakewarden.operations.flush import FlushTask, flush_scopes, forget_expired
-from lakewarden.operations.job import new_job_id
-from lakewarden.operations.jobs import Job, JobLog
+from lakewarden.operations.job import Job, new_job_id
+from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
 from lakewarden.operations.move import Mover
 from lakewarden.operations.optimize import OptimizeOptions

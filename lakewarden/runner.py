@@ -13,7 +13,7 @@ from datetime import timedelta
 from lakewarden.errors import Conflict
 from lakewarden.operations.fanout import fault_of
 from lakewarden.operations.heartbeat import Heartbeat, Stopped
-from lakewarden.operations.jobs import Job, JobStatus, outcome_of
+from lakewarden.operations.job import Job, JobStatus, outcome_of
 from lakewarden.operator import Operator
 from lakewarden.settings import JobsSettings
 

@@ -12,7 +12,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.engine import Engine
 from lakewarden.errors import StorageUnavailable
-from lakewarden.operations.jobs import Job, JobLog
+from lakewarden.operations.job import Job
+from lakewarden.operations.jobs import JobLog
 from lakewarden.operator import Operator
 from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lakewarden.catalog.moving import begin_move
 from lakewarden.errors import InvalidArgument
 from lakewarden.operations.evict import evict
-from lakewarden.operations.jobs import Job, JobLog, Queueable
+from lakewarden.operations.job import Job, Queueable
+from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.request import Asked
 from lakewarden.operations.scopes import named_tables, targets_of
 from lakewarden.storage.paths import check_user

@@ -6,7 +6,8 @@ import threading
 from types import TracebackType
 
 from lakewarden.errors import Conflict, StorageUnavailable, Terminal
-from lakewarden.operations.jobs import Job, JobLog
+from lakewarden.operations.job import Job
+from lakewarden.operations.jobs import JobLog
 
 
 class Stopped(Terminal):

@@ -7,63 +7,37 @@ killed, or taken over because it seemed dead, finds the next state taken at its 
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, get_args
+from typing import get_args
 
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.clock import Clock, NewId
-from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.operations.active import claim_key
 from lakewarden.operations.backwards import backwards
-from lakewarden.operations.job import new_job_id
+from lakewarden.operations.job import (
+    Job,
+    JobStatus,
+    Queueable,
+    decode,
+    encode,
+    idempotency_key,
+    named_in,
+    new_job_id,
+    outcome_of,
+    without_user,
+)
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from lakewarden.storage.paths import without_name
-
-JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
-
-ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
 _ROOT = "jobs"
-_MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
 _OVER = "over"
 """An empty object beside the states of a job that is over: whoever looks for work need not read those."""
 _KEPT = 2
 """States of a job that stay: nobody asks for older ones."""
 _ATTEMPTS = 40
-
-
-@dataclass(frozen=True)
-class Job:
-    """One requested operation over one or more scopes. `parameters` are what was asked for, as text."""
-
-    job_id: str
-    job_type: Operation
-    status: JobStatus
-    created_at: datetime
-    parameters: dict[str, str] = field(default_factory=dict)
-    message: str = ""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    step: int = 0
-    """How many states it had before this one."""
-    idempotency_key: str | None = None
-    retry_count: int = 0
-    updated_at: datetime | None = None
-    """When its runner last showed that it lives."""
-    node_id: str | None = None
-    """Which process runs it, or did."""
-    exception_trace: str | None = None
-
-    @property
-    def active(self) -> bool:
-        return self.status in ACTIVE
 
 
 @dataclass(frozen=True)
@@ -85,7 +59,7 @@ class JobLog:
             raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(get_args(Queueable))} can")
         now = self.clock()
         job_id = new_job_id(operation, self.clock, self.new_id)
-        key = _idempotency_key(operation, parameters)
+        key = idempotency_key(operation, parameters)
         claim_key(self.store, key, job_id, now, self._is_active)
         return self._keep(Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now))
 
@@ -172,7 +146,7 @@ class JobLog:
         """
         while key := self._listed()[0].get(job_id):
             try:
-                return _decode(key, self.store.get(key))
+                return decode(key, self.store.get(key))
             except Missing:
                 continue  # a newer state came
         raise NotFound(f"there is no job {job_id!r}")
@@ -201,7 +175,7 @@ class JobLog:
 
     def _read(self, job_id: str, key: str) -> Job:
         try:
-            return _decode(key, self.store.get(key))
+            return decode(key, self.store.get(key))
         except Missing:
             return self.find(job_id)
 
@@ -237,22 +211,22 @@ class JobLog:
 
         `found` is told in how many states one does, before the first is changed.
         """
-        states = ((key, _decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
-        changed = [(key, other) for key, job in states if (other := _without(job, user, mark)) != job]
+        states = ((key, decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
+        changed = [(key, other) for key, job in states if (other := without_user(job, user, mark)) != job]
         found(len(changed))
         for key, job in changed:
-            self.store.put(key, _encode(job))
+            self.store.put(key, encode(job))
 
     def _over(self, job: Job) -> Job:
         """Keeps the last state, and then looks whether somebody in it was erased meanwhile, whose erasure did not see it."""
         kept = self._keep(job)
         self.store.put(f"{_home(job)}/{_OVER}", b"")
-        for user in _named(kept):
+        for user in named_in(kept):
             mark = self._erasures.mark(user)
             if self._erasures.since(mark, kept.created_at):
-                kept = _without(kept, user, mark)
+                kept = without_user(kept, user, mark)
                 for state in self._states(_home(job)):
-                    self.store.put(state, _encode(_without(_decode(state, self.store.get(state)), user, mark)))
+                    self.store.put(state, encode(without_user(decode(state, self.store.get(state)), user, mark)))
         return kept
 
     @property
@@ -260,7 +234,7 @@ class JobLog:
         return Erasures(self.store)
 
     def _keep(self, job: Job) -> Job:
-        data = _encode(job)
+        data = encode(job)
         try:
             self.store.create(_key(job), data)
         except AlreadyThere as error:
@@ -278,29 +252,6 @@ class JobLog:
         self.store.delete(states[:-_KEPT])
 
 
-def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
-    """A job's status, and its reports in one line."""
-    counts = Counter(report.outcome for report in reports)
-    message = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing to do"
-    first = next((report for report in reports if report.fault), None)
-    if first is not None:
-        return "failed", f"{message}; {first.scope}: {first.reason}"
-    return ("completed" if counts["done"] else "skipped"), message
-
-
-def _idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
-    """The operation and what it is upon, whatever the order of the tables."""
-    tables = ",".join(sorted(parameters.get("tables", "").split(",")))
-    rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name != "tables"]
-    return ":".join([operation, tables, *rest])
-
-
-def _named(job: Job) -> set[str]:
-    """Whom a job names: whom it is for, and the user of the first scope that failed."""
-    asked = job.parameters.get("user")
-    return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if asked is None else [asked])}
-
-
 def _lost(job: Job) -> Conflict:
     return Conflict(f"job {job.job_id} went on without this process meanwhile: it was taken, killed, or taken over")
 
@@ -311,25 +262,3 @@ def _home(job: Job) -> str:
 
 def _key(job: Job) -> str:
     return f"{_home(job)}/{job.step:06d}"
-
-
-def _without(job: Job, user: str, mark: str) -> Job:
-    parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
-    key = job.idempotency_key if parameters == job.parameters else _idempotency_key(job.job_type, parameters)
-    trace = job.exception_trace and without_name(job.exception_trace, user, mark)
-    message = without_name(job.message, user, mark)
-    return replace(job, parameters=parameters, message=message, idempotency_key=key, exception_trace=trace)
-
-
-def _encode(job: Job) -> bytes:
-    content = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(job).items()}
-    return json.dumps(content, ensure_ascii=False).encode()
-
-
-def _decode(key: str, text: bytes) -> Job:
-    try:
-        content = json.loads(text)
-        moments = {name: content.get(name) and datetime.fromisoformat(content[name]) for name in _MOMENTS}
-        return Job(**{**content, **moments})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.operations.jobs import Job
+    from lakewarden.operations.job import Job
 
 
 @dataclass(frozen=True)

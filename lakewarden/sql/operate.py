@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, ScopesFailed
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.export import own_place
-from lakewarden.operations.jobs import Job, Queueable, outcome_of
+from lakewarden.operations.job import Job, Queueable, outcome_of
 from lakewarden.operations.restore import parse_moment
 from lakewarden.report import ScopeReport
 from lakewarden.sql import statements as of

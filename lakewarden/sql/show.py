@@ -14,7 +14,7 @@ from lakewarden.errors import NotFound
 from lakewarden.log.view import read_view
 from lakewarden.operations.export import own_place
 from lakewarden.operations.health import health
-from lakewarden.operations.jobs import Job
+from lakewarden.operations.job import Job
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.sql import statements as of

@@ -13,7 +13,8 @@ from lakewarden.connection import Location
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.heartbeat import Heartbeat, Stopped
-from lakewarden.operations.jobs import Job, JobLog
+from lakewarden.operations.job import Job
+from lakewarden.operations.jobs import JobLog
 from lakewarden.storage.open import open_store
 from tests.fixtures.clock import Clock
 

@@ -11,7 +11,7 @@ from lakewarden import Lakehouse, Settings
 from lakewarden.connection import Location
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound
-from lakewarden.operations.jobs import Job
+from lakewarden.operations.job import Job
 from lakewarden.settings import SparkSettings
 from lakewarden.sql.results import Done, Result, Rows, Started
 from lakewarden.sql.system import RELATIONS
