@@ -54,7 +54,7 @@ class _Written:
 def _written(rows: DataFrame, uri: str, compression: str) -> list[_Written]:
     """Lets a transaction of Delta's write, on a table that is not there, and leaves it at that."""
     session = rows.sparkSession
-    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # of the session: a new one takes seconds
     jvm: Any = session._jvm  # pyspark's own way to it
     delta, started = jvm.org.apache.spark.sql.delta, session._jsparkSession
     given = jvm.PythonUtils.toScalaMap({"compression": compression})
