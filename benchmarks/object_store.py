@@ -4,9 +4,7 @@ on one worker and on two."""
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,7 @@ import deltalake
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks import data
+from benchmarks import data, flush_requests
 from benchmarks.flush import all_cores
 from benchmarks.machine import busy_cores
 from benchmarks.page import Section, Table
@@ -29,26 +27,7 @@ from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session
 from tests.fixtures.cluster import serve_cluster
 from tests.fixtures.minio import MinioServer, serve_minio
-from tests.fixtures.proxy import Request, proxy_of
-
-_ROUNDS = 24
-"""Flushes of one scope, so that every distance from a checkpoint is among them."""
-
-_PURPOSES = [
-    (r"_delta_log/_last_checkpoint", "where the last checkpoint is (delta-rs)"),
-    (r"checkpoint.*\.parquet", "the checkpoint, in ranges (delta-rs)"),
-    (r"_delta_log/\d+\.json", "commits: those since the checkpoint twice, the new one (delta-rs); whether one came behind it"),
-    (r"_delta_log/", "which commits there are (delta-rs)"),
-    (r"batch-.*\.parquet", "the data file; a merge also reads those it replaces"),
-    (r"manifest\.json", "the manifest beside the table"),
-    (r"/log/.*/segments", "the scope's rows in the log; headers of new segments, once a job"),
-    (r"/log/.*/cuts", "what of the log is settled, once a job and table"),
-    (r"/log/", "what lies in the log, once a job and table; cleaning it"),
-    (r"/scopes/", "the registry of flushed users, once a job and table"),
-    (r"/catalog/", "the catalog, once a job"),
-    (r"/jobs/", "the job's record, once a job"),
-    (r"", "deleting what is settled, once a job and table"),
-]
+from tests.fixtures.proxy import Proxy, proxy_of
 
 
 def run(scale: Scale, place: Path) -> Section:
@@ -62,77 +41,22 @@ def run(scale: Scale, place: Path) -> Section:
     return section
 
 
-def requests(server: MinioServer) -> list[Table]:
-    """Flushes of one scope through a counting proxy, and delta-rs alone at the same work."""
-    with proxy_of(server.endpoint) as counter, _environment(server, counter.endpoint):
-        counted = {"append": _flushes(counter.taken, same_keys=False), "small merge": _flushes(counter.taken, same_keys=True)}
-        alone = {"append": _alone(counter.taken, merge=False), "merge": _alone(counter.taken, merge=True)}
-    return [
-        Table(
-            f"Requests of one flush of one scope on MinIO, {_ROUNDS} flushes one after the other: those of the scope itself, with"
-            " every distance from a checkpoint among them, and those that a job makes once, however many scopes it has.",
-            ("what", "of the scope: mean (least, most)", "of these delta-rs's own", "in the last 12", "once a job: mean"),
-            [(name, _spread([_of_scope(one) for one in found]), f"{mean(map(_of_delta, found)):.1f}",
-              f"{mean(map(_of_scope, found[-12:])):.1f}", _spread([len(one) - _of_scope(one) for one in found]))
-             for name, found in counted.items()]
-            + [(f"delta-rs alone, {name}", _spread([len(one) for one in found]), "", f"{mean(map(len, found[-12:])):.1f}", "")
-               for name, found in alone.items()],
-        ),
-        *(_kinds(name, found) for name, found in counted.items()),
-    ]  # fmt: skip
+def requests(server: MinioServer, *, rounds: int = 24, processes: int = 8) -> list[Table]:
+    """Of flushes, ours and those of delta-rs alone; both numbers are whole cycles of checkpoints."""
+    with counting(server) as proxy:
+        ours = {
+            name: flush_requests.counted(proxy, same_keys=same, rounds=rounds, processes=processes)
+            for name, same in {"append": False, "small merge": True}.items()
+        }
+        theirs = {name: flush_requests.delta_rs(proxy, merge=name == "merge", rounds=rounds) for name in ("append", "merge")}
+    return flush_requests.tables(ours, theirs)
 
 
-def _kinds(name: str, flushes: list[list[Request]]) -> Table:
-    found = Counter((request.kind, _purpose(request.key)) for one in flushes for request in one)
-    rows = [(kind, purpose, f"{count / len(flushes):.1f}") for (kind, purpose), count in sorted(found.items())]
-    return Table(f"What they are for ({name}), on average a flush.", ("kind", "what for", "requests"), rows)
-
-
-def _purpose(key: str) -> str:
-    return next(purpose for pattern, purpose in _PURPOSES if re.search(pattern, key))
-
-
-def _of_scope(flush: list[Request]) -> int:
-    """The requests below the scope's place, and that of its rows in the log."""
-    return 1 + sum("/data/" in request.key for request in flush)
-
-
-def _of_delta(flush: list[Request]) -> int:
-    """Opening, committing and checkpoints. Ours there is the look whether a commit came behind, which finds none."""
-    log = [request for request in flush if "/_delta_log/" in request.key]
-    return sum(not (request.status == 404 and request.key.endswith(".json")) for request in log)
-
-
-def _spread(counts: list[int]) -> str:
-    return f"{mean(counts):.1f} ({min(counts)}, {max(counts)})"
-
-
-def _flushes(taken: Callable[[], list[Request]], *, same_keys: bool) -> list[list[Request]]:
-    found = []
-    with Lakehouse.open(f"s3://lake/counted-{same_keys}") as lake:
-        events = data.create(lake)
-        for number in range(_ROUNDS + 1):
-            events.write(data.rows(["u"], 0 if same_keys else 10 * number, 10), user_column="user")
-            taken()
-            lake.flush(data.TABLE)
-            found.append(taken())
-    return found[1:]  # the first one makes the table
-
-
-def _alone(taken: Callable[[], list[Request]], *, merge: bool) -> list[list[Request]]:
-    uri = f"s3://lake/alone-{merge}"
-    deltalake.write_deltalake(uri, _own(0, 10), configuration={"delta.checkpointInterval": "4"})
-    found = []
-    for number in range(1, _ROUNDS + 1):
-        taken()
-        if merge:
-            table = deltalake.DeltaTable(uri)
-            merger = table.merge(_own(0, 10), "t.id = s.id", source_alias="s", target_alias="t")
-            merger.when_matched_update_all().when_not_matched_insert_all().execute()
-        else:
-            deltalake.write_deltalake(uri, _own(10 * number, 10), mode="append")
-        found.append(taken())
-    return found
+@contextmanager
+def counting(server: MinioServer) -> Iterator[Proxy]:
+    """A proxy in front of the server, for everything that takes its store from the environment."""
+    with proxy_of(server.endpoint) as proxy, _environment(server, proxy.endpoint):
+        yield proxy
 
 
 def _own(first: int, count: int) -> pa.Table:
@@ -212,7 +136,7 @@ def _parquet(spark: SparkSession, at: str) -> None:
 
 
 def large(scale: Scale, spark: SparkSession) -> Table:
-    """The DataFrame path as it reads through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
+    """The DataFrame path as it goes through our own client and over `s3a://`, and Spark reading and writing `s3a://` alone."""
     connect(spark, Location("s3://lake"), os.environ)
     rounds = min(scale.rounds, _TURNS)
     rows, pending = scale.bulk_rows, scale.bulk_rows // 10
@@ -225,7 +149,7 @@ def large(scale: Scale, spark: SparkSession) -> Table:
             found[way].append(_write_large(uri, spark, rows // 2 + number, pending, over_s3a=over_s3a))
         spark.createDataFrame(_own(rows // 2 + number, pending)).write.mode("overwrite").parquet("s3a://lake/large-new")
         alone.append(seconds(_rewrite, spark, f"{uri}/data/bench/events/u", f"s3a://lake/large-alone-{number}"))
-    listed = [(f"ours, reading through {way}", times_) for way, times_ in found.items()]
+    listed = [(f"ours, reading and writing through {way}", times_) for way, times_ in found.items()]
     listed.append(("Spark alone: the same join, read and written over `s3a` from new rows in Parquet, no commit", alone))
     return Table(
         f"One scope of {rows:,} rows on MinIO, {pending:,} updates to them, as Spark DataFrames; the median of {rounds}"

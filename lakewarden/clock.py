@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,6 +29,22 @@ tell that a place was given up, stay for twice that at least."""
 
 def system_clock() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class CarriedClock:
+    """A clock that goes on in another process from a moment that was read in this one, as fast as the machines' clocks do."""
+
+    moment: datetime
+    began: datetime
+    """The same moment, as this machine said."""
+
+    @classmethod
+    def of(cls, clock: Clock) -> CarriedClock:
+        return cls(clock(), system_clock())
+
+    def __call__(self) -> datetime:
+        return self.moment + (system_clock() - self.began)
 
 
 def random_id() -> str:

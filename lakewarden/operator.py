@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 from lakewarden.catalog.certificate import Certificate
@@ -12,6 +13,7 @@ from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.log.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
+from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
 from lakewarden.operations.erase import erase
@@ -75,6 +77,7 @@ class Operator:
         if operation_of(options) == "vacuum" and not dry_run:
             forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
             self._sweep()
+            self._expire()
         return reports
 
     def _sweep(self) -> None:
@@ -86,6 +89,18 @@ class Operator:
             said = f"removed {swept.fences} fences and {swept.seals} seals of erased users and dropped tables"
             why = f"; {len(swept.failed)} failed: {swept.failed[0]}" if swept.failed else ""
             self.jobs.keep("vacuum", own, started, {"of": "fences"}, "failed" if why else "completed", said + why)
+
+    def _expire(self) -> None:
+        """What the logs of jobs and of acts let go goes on record too."""
+        warehouse, kept = self.warehouse, self.warehouse.settings.maintenance
+        started = warehouse.clock()
+        jobs = self.jobs.expire(started - timedelta(days=kept.job_retention_days))
+        audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+        acts = audit.expire(started - timedelta(days=kept.audit_retention_days)) if kept.audit_retention_days else 0
+        if jobs or acts:
+            own = new_job_id("vacuum", warehouse.clock, warehouse.new_id)
+            said = f"removed {jobs} jobs and {acts} entries of the audit log, which were too old"
+            self.jobs.keep("vacuum", own, started, {"of": "logs"}, "completed", said)
 
     def restore(
         self, table: TableName, user: str | None, options: RestoreOptions, *, discard: bool, dry_run: bool

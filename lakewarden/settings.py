@@ -75,9 +75,15 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         Meta(
             ge=48,
             description="Hours that what refuses late writers stays behind dropped tables and erased users, before a vacuum"
-            " removes it. No flush, rewrite or restore of one scope may take longer.",
+            " removes it. A flush, rewrite, vacuum or restore commits nothing more a day after it was planned.",
         ),
     ] = 168
+    job_retention_days: Annotated[
+        int, Meta(ge=1, description="Days that jobs which are over stay in the job log; then a vacuum removes them.")
+    ] = 30
+    audit_retention_days: Annotated[
+        int, Meta(ge=0, description="Days that entries stay in the audit log; then a vacuum removes them. 0 keeps them all.")
+    ] = 365
     min_gain: Annotated[
         float,
         Meta(
@@ -156,8 +162,8 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     s3a: Annotated[
         bool,
         Meta(
-            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central), and read by it the scopes on S3"
-            " that are too large for one task."
+            description="Load Hadoop's connector for s3a:// (13 MB of JARs, from Maven Central), and read and write by it the"
+            " scopes on S3 that are too large for one task."
         ),
     ] = False
     conf: Annotated[dict[str, str], Meta(description="Further Spark settings, by their own names.")] = {}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.minio import S3A_KEYS, MinioServer, serve_minio
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _STORE_ROOMS = ("delta", "operations")
 """Whose tests have a scope's table in `tmp_path` itself."""
 
-_SERVERS = ("spark", "minio", "postgres", "browser")
+_SERVERS = ("spark", "minio", "azurite", "postgres", "browser")
 _ONE_WORKER = ("spark", "browser", "dagster")
 """Markers whose tests stay together on one worker: they share a JVM, or start processes that fill both cores."""
 
@@ -67,12 +68,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def store(request: pytest.FixtureRequest) -> str:
-    """Where the test's tables and warehouses lie: `disk` or `minio`."""
+    """Where the test's tables and warehouses lie: `disk`, `minio` or `azurite`."""
     if request.node.get_closest_marker("disk"):
         return "disk"
     chosen = str(getattr(request, "param", STORE))
-    if chosen == "minio":
-        request.getfixturevalue("minio")
+    if chosen in ("minio", "azurite"):
+        request.getfixturevalue(chosen)
     return chosen
 
 
@@ -82,21 +83,30 @@ def tmp_path(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> AnyP
     room = request.path.relative_to(request.config.rootpath / "tests").parts[0]
     if store == "disk" or room not in _STORE_ROOMS:
         return tmp_path
-    return BucketPath(request.getfixturevalue("minio").prefix_for(request.node.nodeid))
+    return BucketPath(request.getfixturevalue(store).prefix_for(request.node.nodeid))
 
 
 @pytest.fixture
 def warehouse_uri(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> str:
     """A place for a warehouse; nothing is in it."""
-    if store == "minio":
-        return f"{request.getfixturevalue('minio').prefix_for(request.node.nodeid)}/warehouse"
-    return str(tmp_path / "warehouse")
+    if store == "disk":
+        return str(tmp_path / "warehouse")
+    return f"{request.getfixturevalue(store).prefix_for(request.node.nodeid)}/warehouse"
 
 
 @pytest.fixture(scope="session")
 def minio() -> Iterator[MinioServer]:
     """A real MinIO server with one bucket; from then on the environment points at it."""
     with serve_minio() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment.items():
+            environment.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[AzuriteServer]:
+    """An emulator of Azure with one container; from then on the environment points at it."""
+    with serve_azurite() as server, pytest.MonkeyPatch.context() as environment:
         for name, value in server.environment.items():
             environment.setenv(name, value)
         yield server

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Column, Lakehouse
+from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
+from lakewarden.operations.audit import AuditLog
 from lakewarden.scope import Scope, TableName
+from lakewarden.settings import MaintenanceSettings, Settings
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
 from tests.fixtures.lakes import NOTES, eventual, keys, make_notes, notes, scope_path, strong
@@ -378,3 +381,22 @@ def test_a_shared_table_knows_no_user(lake: Lakehouse) -> None:
     (report,) = lake.restore("chat.rooms", version=0, dry_run=False, discard_pending=True)
     assert report.fault is None
     assert table.read().num_rows == 2
+
+
+def test_a_vacuum_lets_go_of_old_jobs_and_acts(warehouse_uri: str, clock: Clock) -> None:
+    kept = Settings(maintenance=MaintenanceSettings(job_retention_days=10, audit_retention_days=20))
+    with Lakehouse.open(warehouse_uri, clock=clock, settings=kept) as lake:
+        table = make_notes(lake)
+        lake.sql("CREATE USER ann WITH PASSWORD 'a long enough one' ROLE user", role="dba")
+        table.write(notes({1: "a"}), user="ann")
+        lake.flush()
+        audit = AuditLog(lake.warehouse.state, clock, random_id)
+
+        def left(days: int) -> tuple[list[str], list[str]]:
+            clock.now += timedelta(days=days)
+            lake.vacuum(dry_run=False)
+            return [job.message for job in lake.jobs()], [entry.action for entry in audit.newest()]
+
+        assert left(9) == (["1 done"], ["CREATE_USER"])
+        assert left(2) == (["removed 1 jobs and 0 entries of the audit log, which were too old"], ["CREATE_USER"])
+        assert left(10)[1] == []

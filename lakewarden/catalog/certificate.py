@@ -44,6 +44,10 @@ class Certificate:
     """What was found of the user; empty where nothing was."""
     started_at: str
     finished_at: str
+    uploads: int = 0
+    """Uploads to the user's places, the log's and the exports' that nobody had ended; they were given up."""
+    unseen: str = ""
+    """What no look could reach, and what becomes of it; empty where there is nothing of the kind."""
 
 
 def keep_certificate(store: ObjectStore, certificate: Certificate) -> None:

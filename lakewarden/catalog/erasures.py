@@ -50,6 +50,8 @@ class Counts:
     """Entries of the audit log that named the user."""
     old_versions: int = 0
     """Old versions of objects that were removed from a versioned bucket, by all attempts."""
+    uploads: int = 0
+    """Uploads that somebody never ended, given up by all attempts."""
 
     def of(self, table: str) -> ErasedTable:
         return next((found for found in self.tables if found.table == table), ErasedTable(table))

@@ -7,9 +7,10 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakewarden.clock import HELD_AT_MOST, Clock, NewId
+from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
 from lakewarden.delta.commits import CommitLog, is_fence
+from lakewarden.delta.committing import TooLate, check_held
 from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
 from lakewarden.delta.freezing import check_not_frozen
@@ -118,6 +119,7 @@ class ColdApply:
         """
         change = self._change(rows)
         self._reach("after-read")
+        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())  # before rows lie there again
         number = self.next_batch()
         files = tuple(write_file(self._target, part, batch_name(number, self._new_id)) for part in _parts(change, self._target))
         written = Written(
@@ -136,13 +138,13 @@ class ColdApply:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
-        if now - self._planned_at > HELD_AT_MOST:
-            place_of(self._target.location).delete(file.path for file in written.files)
-            raise Conflict(f"the flush of {self._target.scope} was planned {now - self._planned_at} ago: flush it again")
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:
             snapshot = self._commit(written, stamp, end, number if written.files else None, now)
+        except TooLate:
+            place_of(self._target.location).delete(file.path for file in written.files)
+            raise
         except Conflict:
             self._discard(written.files, stamp)
             raise
@@ -170,15 +172,16 @@ class ColdApply:
         return change_of(self.table, self._target, rows, self._large_bytes)
 
     def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Snapshot:
-        transaction = (self._target.app_id, end)
+        transaction, since = (self._target.app_id, end), self._planned_at
         if self.table is None:
-            create_table(self._target, written.files, stamp, transaction, now=now, batch=batch)
+            create_table(self._target, written.files, stamp, transaction, since=since, now=now, batch=batch)
             return Snapshot.first(written.files, end, now)
         version = self.table.commit(
             written.files,
             written.replaced,
             schema=self._target.schema,
             stamp=stamp,
+            since=since,
             now=now,
             transaction=transaction,
             batch=batch,

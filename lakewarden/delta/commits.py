@@ -51,7 +51,7 @@ class CommitLog:
     def read(self, version: int) -> Commit | None:
         """None when there is no such commit, or it has left the log."""
         try:
-            text = self._place.read(_name(version))
+            text = self._place.read(commit_name(version))
         except Missing:
             return None
         if not text:  # emptied below the fence of a dropped table
@@ -61,27 +61,27 @@ class CommitLog:
     def digest(self, version: int) -> bytes | None:
         """What tells a commit from any other; None when there is none, or it has left the log."""
         try:
-            return sha256(self._place.read(_name(version))).digest()
+            return sha256(self._place.read(commit_name(version))).digest()
         except Missing:
             return None
 
     def ends_with(self, version: int, digest: bytes) -> bool:
         """Whether that very commit is the newest: versions follow each other without a gap."""
-        return self.digest(version) == digest and not self._place.has(_name(version + 1))
+        return self.digest(version) == digest and not self._place.has(commit_name(version + 1))
 
     def added(self, version: int) -> frozenset[str]:
         """The paths of the files that this commit added. Raises `Missing`."""
-        actions = (json.loads(line) for line in self._place.read(_name(version)).splitlines() if b'"add"' in line)
+        actions = (json.loads(line) for line in self._place.read(commit_name(version)).splitlines() if b'"add"' in line)
         return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
 
     def has(self, version: int) -> bool:
-        return self._place.has(_name(version))
+        return self._place.has(commit_name(version))
 
     def oldest_readable(self) -> int | None:
         """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
         names = self._place.names(LOG)
         starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
-        if _name(0) in names:
+        if commit_name(0) in names:
             starts.append(0)
         return min(starts, default=None)
 
@@ -90,8 +90,13 @@ class CommitLog:
         return [int(found[1]) for name in self._place.names(LOG) if (found := _COMMIT.match(name))]
 
 
-def _name(version: int) -> str:
+def commit_name(version: int) -> str:
     return f"{LOG}/{version:020d}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """Of a checkpoint in one part."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
 def _commit(version: int, text: bytes) -> Commit:

@@ -17,6 +17,7 @@ from lakewarden.delta.commits import LOG
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.(json|.*parquet)$")
@@ -32,7 +33,7 @@ class CopiedFile:
     sha256: str
 
 
-def copy_table(table: ScopeTable, target: ObjectStore, folder: str) -> list[CopiedFile]:
+def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach = no_faults) -> list[CopiedFile]:
     """Copies the version that was opened, with what is left of its history. A file that lies there already is not written.
 
     Raises:
@@ -50,6 +51,7 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str) -> list[Copi
             if path in live:
                 raise Conflict(f"{table.uri}/{path} vanished while it was copied; try again") from None
             continue  # an old version's, vacuumed
+        reach("export:read")
         copied.append(put_copy(target, f"{folder}/{path}", data))
     return copied
 

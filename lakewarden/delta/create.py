@@ -9,7 +9,7 @@ from datetime import datetime
 from deltalake.transaction import create_table_with_add_actions
 
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.committing import HOOKS, added, commit_properties, transactions_of
+from lakewarden.delta.committing import NO_CHECKPOINT, added, commit_properties, transactions_of
 from lakewarden.delta.files import NewFile
 from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.outcome import certain
@@ -23,8 +23,9 @@ from lakewarden.storage.options import delta_options
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
 
-_CHECKPOINT_INTERVAL_REMOTE = 6
-"""On an object store each commit since the checkpoint costs an opening two requests: with 10, a flush took 33 on average."""
+_CHECKPOINT_INTERVAL_REMOTE = 4
+"""On an object store each commit since the checkpoint costs an opening two requests, and a checkpoint costs as many requests
+as there are commits in it, and four."""
 
 _LOG_DAYS = 30
 """Delta's own default; history and restore reach at least as far back as deleted files are kept."""
@@ -36,15 +37,17 @@ def create_table(
     stamp: CommitStamp,
     transaction: tuple[str, int] | None,
     *,
+    since: datetime,
     now: datetime,
     batch: int | None = None,
 ) -> None:
-    """Makes version 0: the table with these files.
+    """Makes version 0: the table with these files. `since` is as `ScopeTable.commit` has it.
 
     Raises:
-        Conflict: somebody made it meanwhile; nothing was changed.
+        Conflict: somebody made it meanwhile, or it took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch)
+    properties = commit_properties(stamp, transactions, since=since, now=now)
     made = certain(target.location, 0, stamp, [file.path for file in adds])
     with made, delta_errors(f"cannot create the Delta table at {target.uri}"):
         path = local_path(target.uri)
@@ -57,8 +60,8 @@ def create_table(
             mode="error",
             configuration=_configuration(target),
             storage_options=delta_options(target.location, os.environ) or None,
-            commit_properties=commit_properties(stamp, transactions, strict=True),
-            post_commithook_properties=HOOKS,
+            commit_properties=properties,
+            post_commithook_properties=NO_CHECKPOINT,
         )
     REMEMBERED.remember(adds, 0, transactions)
 

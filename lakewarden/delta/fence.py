@@ -8,12 +8,13 @@ fence once nobody can hold such a snapshot any more (delta/sweep.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
-from lakewarden.clock import Clock
-from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG
+from lakewarden.delta.committing import Committer, TooLate, check_held
 from lakewarden.delta.create import create_table
+from lakewarden.delta.origin import begun_anew
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -23,67 +24,88 @@ from lakewarden.report import ScopeTarget
 _ATTEMPTS = 20
 """A flush may commit once more before it learns that the table is gone; more than this is somebody who will not stop."""
 
+Still = Callable[[], None]
+
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
 
 
-def fence(target: ScopeTarget, *, job_id: str) -> int | None:
+def fence(target: ScopeTarget, by: Committer) -> int | None:
     """Empties the scope's table for good and returns the fence's version; None where there is no table. May be repeated.
 
     Raises:
-        Conflict: others kept on committing.
+        Conflict: others kept on committing; or it was looked up too long ago, or another table has begun there (`TooLate`).
     """
+    place = place_of(target.location)
     for _ in range(_ATTEMPTS):
         table = ScopeTable.open(target.location)
         if table is None:
             return None
+        if other := begun_anew(table, target):
+            raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
+        names = place.names()
         try:
-            version = _emptied(table, target, job_id)
+            version = _emptied(table, target, by)
+        except TooLate:
+            raise
         except Conflict:
             continue
-        _clear(target.location, version)
+        _clear(place, names, version, by)
         return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
-def fence_settled(target: ScopeTarget, watermark: int, *, job_id: str, clock: Clock) -> int:
+def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> int:
     """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
 
     What cannot be opened is removed whole. May be repeated.
 
+    Args:
+        still: raises `TooLate` once the user may begin anew; asked between the look at the table and the commit that follows it.
+
     Raises:
-        Conflict: others kept on committing.
+        Conflict: others kept on committing; or it was looked up too long ago, or as `still` says (`TooLate`).
     """
     place = place_of(target.location)
     for _ in range(_ATTEMPTS):
         try:
-            version = _settled(target, place, watermark, job_id, clock)
+            version, names = _settled(target, place, watermark, by, still)
+        except TooLate:
+            raise
         except Conflict:
             continue
-        _clear(target.location, version)
+        _clear(place, names, version, by)
         return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 
-def _settled(target: ScopeTarget, place: Place, watermark: int, job_id: str, clock: Clock) -> int:
+def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> tuple[int, list[str]]:
+    """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
+    in between refuses the fence."""
     try:
         table = ScopeTable.open(target.location)
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
-            return _emptied(table, target, job_id, ERASE, (target.app_id, settled))
+            names = place.names()
+            still()
+            return _emptied(table, target, by, ERASE, (target.app_id, settled)), names
     except Corrupt:
+        still()
         place.delete(place.names())
-    create_table(target, (), CommitStamp(job_id, ERASE), (target.app_id, watermark), now=clock())
-    return 0
+    names = place.names()
+    stamp = CommitStamp(by.job_id, ERASE)
+    create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
+    return 0, names
 
 
 def _emptied(
-    table: ScopeTable, target: ScopeTarget, job_id: str, operation: str = DROP, transaction: tuple[str, int] | None = None
+    table: ScopeTable, target: ScopeTarget, by: Committer, operation: str = DROP, transaction: tuple[str, int] | None = None
 ) -> int:
     """Commits and checkpoints a version without files."""
     files = table.files()
-    stamp = CommitStamp(job_id, operation, {}, {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows})
-    table.empty(stamp=stamp, transaction=transaction)
+    metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
+    stamp = CommitStamp(by.job_id, operation, {}, metrics)
+    table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
     fenced = ScopeTable.open(target.location)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
@@ -94,12 +116,15 @@ def _emptied(
     return fenced.version
 
 
-def _clear(location: Location, fence_version: int) -> None:
-    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints."""
-    place = place_of(location)
-    names = place.names()
+def _clear(place: Place, names: Sequence[str], fence_version: int, by: Committer) -> None:
+    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints.
+
+    `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
+    came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
+    """
     place.delete(name for name in names if not name.startswith(f"{LOG}/"))
-    older = [name for name in names if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    check_held("the fence's end", by.since, by.clock())
+    older = [name for name in place.names(LOG) if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
     for name in older:
         if name.endswith(".json"):
             place.replace(name, b"")

@@ -61,6 +61,11 @@ def batch_name(number: int, new_id: NewId) -> str:
     return f"batch-{number}-{new_id()}.parquet"
 
 
+def batch_folder(number: int, new_id: NewId) -> str:
+    """The directory of a flush's files where Spark gives them their names."""
+    return f"batch-{number}-{new_id()}"
+
+
 def compact_name(new_id: NewId) -> str:
     return f"compact-{new_id()}.parquet"
 
@@ -70,7 +75,7 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str) -> NewFile:
     schema = file_schema(target.schema)
     ordered = pa.Table.from_arrays([rows.column(field.name) for field in schema], schema=schema)
     first, last = seq_range(ordered)
-    data = _parquet(ordered, target, {VERSION_KEY: str(target.schema.version)} | _seq_keys(first, last) | _scope_keys(target))
+    data = _parquet(ordered, target, scope_keys(target) | _seq_keys(first, last))
     place_of(target.location).write(name, data)
     return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
 
@@ -85,9 +90,10 @@ def _seq_keys(first: int | None, last: int | None) -> dict[bytes, str]:
     return {} if first is None else {MIN_KEY: str(first), MAX_KEY: str(last)}
 
 
-def _scope_keys(target: ScopeTarget) -> dict[bytes, str]:
+def scope_keys(target: ScopeTarget) -> dict[bytes, str]:
+    """What every data file of the scope says of itself: whose rows they are, and of which schema version."""
     user = {} if target.scope.user is None else {USER_KEY: target.scope.user}
-    return {TABLE_KEY: str(target.scope.table)} | user
+    return {VERSION_KEY: str(target.schema.version), TABLE_KEY: str(target.scope.table)} | user
 
 
 def _parquet(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> pa.Buffer:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.clock import Clock
 from lakewarden.delta.commits import CommitLog, is_fence
+from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.create import create_table
 from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import MOVE, CommitStamp
@@ -54,11 +54,11 @@ def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
         raise Conflict(f"{target.scope} is being moved away from {target.uri}, or was just now: try again")
 
 
-def freeze(target: ScopeTarget, token: int, *, job_id: str, clock: Clock) -> int:
+def freeze(target: ScopeTarget, token: int, by: Committer) -> int:
     """Freezes the scope's table, which is made where there is none, and returns its last version before. May be repeated.
 
     Raises:
-        Conflict: others kept on committing; or somebody with a newer token was here.
+        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
         InUse: another program has committed since it was frozen.
     """
     for _ in range(_ATTEMPTS):
@@ -68,27 +68,31 @@ def freeze(target: ScopeTarget, token: int, *, job_id: str, clock: Clock) -> int
             return frozen_version(table, target)
         try:
             if table is None:
-                create_table(target, (), CommitStamp(job_id, MOVE), None, now=clock())
+                create_table(target, (), CommitStamp(by.job_id, MOVE), None, since=by.since, now=by.clock())
             else:
                 version = table.version if mark.version is None else mark.version
-                _set(table, target, token, str(version), job_id)
+                _set(table, target, token, str(version), by)
+        except TooLate:
+            raise
         except Conflict:
             continue
     raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be frozen; try again")
 
 
-def thaw(target: ScopeTarget, token: int, *, job_id: str) -> bool:
+def thaw(target: ScopeTarget, token: int, by: Committer) -> bool:
     """Lets the scope's table go again; False where it was not frozen.
 
     Raises:
-        Conflict: others kept on committing; or somebody with a newer token was here.
+        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
     """
     for _ in range(_ATTEMPTS):
         table = ScopeTable.open(target.location)
         if table is None or _taken(table, target, token).version is None:
             return False
         try:
-            _set(table, target, token, "-", job_id)
+            _set(table, target, token, "-", by)
+        except TooLate:
+            raise
         except Conflict:
             continue
         return True
@@ -134,6 +138,6 @@ def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
     return mark
 
 
-def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, job_id: str) -> None:
-    stamp = CommitStamp(job_id, MOVE, {"frozen": version})
-    table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp)
+def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, by: Committer) -> None:
+    stamp = CommitStamp(by.job_id, MOVE, {"frozen": version})
+    table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp, since=by.since, now=by.clock())

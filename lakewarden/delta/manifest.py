@@ -10,7 +10,7 @@ import json
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.delta.commits import CommitLog, is_fence
+from lakewarden.delta.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import open_file
@@ -29,13 +29,15 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
 
     Where another commit has come since, its maker may have written already, and this just took it back: then what that
-    commit shows is written again. So the last of all writers leaves the newest version. A fenced scope keeps none.
+    commit shows is written again. So the last of all writers leaves the newest version. A fenced scope keeps none, and no
+    checkpoint of this version.
     """
-    log = CommitLog(place_of(target.location))
+    place, made = place_of(target.location), snapshot.version
+    log = CommitLog(place)
     _write(target, snapshot, last_batch, now)
     while log.has(snapshot.version + 1) and (table := ScopeTable.open(target.location)):
         if _is_fence(table):
-            place_of(target.location).delete([NAME])
+            place.delete([NAME, checkpoint_name(made)])  # it, too, may have come behind what the fence removed
             return
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, table.next_batch() - 1, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import DROP, ERASE
+from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.report import ScopeTarget
@@ -14,15 +14,32 @@ def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
 
     A table that was dropped or erased, and one that no flush of ours has written to, is nobody's.
     """
+    stamp = _last_flush(table)
+    if stamp is None:
+        return ""
+    if stamp.app_id != target.app_id:
+        return f"its last flush was one of {stamp.app_id}, and this is {target.app_id}"
+    return "" if stamp.user == target.scope.user else f"its last flush was one of user {stamp.user!r}"
+
+
+def begun_anew(table: ScopeTable, target: ScopeTarget) -> str:
+    """The same warehouse's other write log whose rows it holds: that of a table which was made at this place since."""
+    stamp = _last_flush(table)
+    if stamp is None or stamp.app_id is None or stamp.app_id == target.app_id:
+        return ""
+    return stamp.app_id if _warehouse(stamp.app_id) == _warehouse(target.app_id) else ""
+
+
+def _warehouse(app_id: str) -> str:
+    return app_id.rpartition("/")[0]
+
+
+def _last_flush(table: ScopeTable) -> CommitStamp | None:
+    """None where a fence lies above it, too."""
     for entry in walk(place_of(table.location), table.version):
         stamp = entry.stamp
-        if stamp is None:
-            continue
-        if stamp.operation in (DROP, ERASE):
-            return ""
-        if stamp.app_id is None:
-            continue
-        if stamp.app_id != target.app_id:
-            return f"its last flush was one of {stamp.app_id}, and this is {target.app_id}"
-        return "" if stamp.user == target.scope.user else f"its last flush was one of user {stamp.user!r}"
-    return ""
+        if stamp is not None and stamp.operation in (DROP, ERASE):
+            return None
+        if stamp is not None and stamp.app_id is not None:
+            return stamp
+    return None

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.files import MAX_KEY, MIN_KEY, VERSION_KEY
 from lakewarden.delta.fitting import field_id, fitted
+from lakewarden.delta.footer import Footer, footer_of
 from lakewarden.delta.place import Place
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
-
-
-@dataclass(frozen=True)
-class Footer:
-    """What a data file tells about itself. A file of others has no schema version."""
-
-    rows: int
-    schema_version: int | None
-    min_seq: int | None
-    max_seq: int | None
 
 
 class OpenFile:
@@ -36,10 +25,7 @@ class OpenFile:
 
     @property
     def footer(self) -> Footer:
-        metadata = self._parquet.metadata
-        keys = metadata.metadata or {}
-        version, first, last = (int(keys[key]) if key in keys else None for key in (VERSION_KEY, MIN_KEY, MAX_KEY))
-        return Footer(metadata.num_rows, version, first, last)
+        return footer_of(self._parquet.metadata)
 
     def read(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
         """The wanted columns (a part of `file_schema`), found by id; one that the file has not is null.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,15 +28,30 @@ _Bounds = tuple[str, str] | None
 
 def stats_json(rows: pa.Table) -> str:
     """The statistics of a file that holds exactly these rows."""
+    columns = zip(rows.column_names, rows.columns, strict=True)
+    return stats_text(rows.num_rows, (ColumnFacts(name, column, column.null_count) for name, column in columns))
+
+
+class ColumnFacts(NamedTuple):
+    """Values of a column among which are its lowest and its highest, none where these are not known; how many of all are NULL."""
+
+    name: str
+    values: pa.ChunkedArray[Any]
+    nulls: int | None
+
+
+def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
+    """The statistics of a file of so many rows with these columns."""
     low, high, nulls = [], [], []
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
+    for name, values, null_count in columns:
         quoted = json.dumps(name)
-        nulls.append(f"{quoted}:{column.null_count}")
-        if bounds := _bounds(column):
+        if null_count is not None:
+            nulls.append(f"{quoted}:{null_count}")
+        if bounds := _bounds(values):
             low.append(f"{quoted}:{bounds[0]}")
             high.append(f"{quoted}:{bounds[1]}")
     return (
-        f'{{"numRecords":{rows.num_rows},"minValues":{{{",".join(low)}}},"maxValues":{{{",".join(high)}}},'
+        f'{{"numRecords":{rows},"minValues":{{{",".join(low)}}},"maxValues":{{{",".join(high)}}},'
         f'"nullCount":{{{",".join(nulls)}}}}}'
     )
 

@@ -8,13 +8,15 @@ version, and that one last: whatever dies in between leaves a table that says wh
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from datetime import datetime
 from typing import Literal
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.commits import LOG, CommitLog, is_fence
+from lakewarden.delta.commits import LOG, CommitLog, checkpoint_name, is_fence
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import SWEEP, CommitStamp
 from lakewarden.delta.table import SWEPT, ScopeTable
@@ -25,11 +27,14 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 
+_DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
+"""Data files, also those in a flush's directory; what else lies deeper may be another scope."""
+
 Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
 
 
-def sweep_fence(location: Location, before: datetime, *, job_id: str, reach: Reach = no_faults) -> Fate:
+def sweep_fence(location: Location, before: datetime, by: Committer, *, reach: Reach = no_faults) -> Fate:
     """Removes a fence if everything in its place was written before that moment. May be repeated.
 
     Raises:
@@ -48,7 +53,7 @@ def sweep_fence(location: Location, before: datetime, *, job_id: str, reach: Rea
         if any(found.modified >= before for found in listing):
             return "too young"
         try:
-            table.empty(stamp=CommitStamp(job_id, SWEEP), transaction=(SWEPT, 1))
+            table.empty(stamp=CommitStamp(by.job_id, SWEEP), since=by.since, now=by.clock(), transaction=(SWEPT, 1))
         except Conflict:
             return "in use"
         reach("sweep:marked")
@@ -64,7 +69,7 @@ def sweep_fence(location: Location, before: datetime, *, job_id: str, reach: Rea
 
 def _remove(location: Location, version: int, old: list[str], reach: Reach) -> None:
     place = place_of(location)
-    last = f"{LOG}/{version:020d}.checkpoint.parquet"
+    last = checkpoint_name(version)
     place.delete(name for name in sorted({*old, *place.names(LOG)}) if name != last)
     reach("sweep:emptied")
     place.delete([last])
@@ -72,7 +77,7 @@ def _remove(location: Location, version: int, old: list[str], reach: Reach) -> N
 
 
 def _is_data(found: StoredObject) -> bool:
-    return found.key.endswith(".parquet") and "/" not in found.key
+    return _DATA.fullmatch(found.key) is not None
 
 
 def _remove_directories(location: Location) -> None:

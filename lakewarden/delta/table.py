@@ -7,7 +7,7 @@ which is what makes a flush exactly once (docs/log.md).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -15,13 +15,22 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
+from lakewarden.delta.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.committing import BATCH_APP, HOOKS, added, commit_properties, removed, transactions_of
+from lakewarden.delta.committing import (
+    BATCH_APP,
+    CHECKPOINTING,
+    NO_CHECKPOINT,
+    added,
+    commit_properties,
+    removed,
+    transactions_of,
+)
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.opening import check_absent, opened
 from lakewarden.delta.outcome import certain
@@ -31,8 +40,9 @@ from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
-from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
 from lakewarden.report import ScopeState
+from lakewarden.storage.location import local_path
 
 SWEPT = "lakewarden/swept"
 """Application id that marks a fence which is being removed (delta/sweep.py)."""
@@ -211,6 +221,7 @@ class ScopeTable:
         *,
         schema: TableSchema,
         stamp: CommitStamp,
+        since: datetime,
         now: datetime,
         transaction: tuple[str, int] | None = None,
         batch: int | None = None,
@@ -221,31 +232,34 @@ class ScopeTable:
 
         Args:
             schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
+            since: when the scope's place was looked up, or what this commit relies on was read; by the clock of `now`.
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
             strict: refuse when any commit came between; otherwise only when one touched what this one removes.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
         transactions = transactions_of(transaction, batch)
         # where the columns change, delta-rs itself removes all that there is, in the same commit
         removals = [] if evolves else removed(removes, now, data_change=data_change)
+        properties = commit_properties(stamp, transactions, since=since, now=now, strict=strict, read_version=self.version)
         with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [*added(adds, now, data_change=data_change), *removals],
                 "overwrite" if evolves else "append",
                 delta_schema(schema),
-                commit_properties=commit_properties(stamp, transactions, strict=strict, read_version=self.version),
-                post_commithook_properties=HOOKS,
+                commit_properties=properties,
+                post_commithook_properties=self._hooks,
             )
-        if not strict:
-            return self._landed(stamp)
-        REMEMBERED.remember(adds, self.version + 1, transactions)
-        return self.version + 1
+        if strict:
+            REMEMBERED.remember(adds, self.version + 1, transactions)
+        version = self.version + 1 if strict else self._landed(stamp)
+        self._checkpoint(version)
+        return version
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
         """Refuses what delta-rs would take and get wrong."""
@@ -267,22 +281,26 @@ class ScopeTable:
                 " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
             )
 
-    def empty(self, *, stamp: CommitStamp, transaction: tuple[str, int] | None = None) -> int:
+    def empty(self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None) -> int:
         """Commits a version without any file, strictly, and returns it. deltalake itself finds what to remove.
 
+        A checkpoint is the caller's affair.
+
         Args:
+            since: as `commit` has it.
             transaction: application id and version, in the same commit.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: as `commit`; nothing was changed.
         """
+        properties = commit_properties(stamp, transactions_of(transaction), since=since, now=now, read_version=self.version)
         with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.create_write_transaction(
                 [],
                 "overwrite",
                 self.delta.schema(),
-                commit_properties=commit_properties(stamp, transactions_of(transaction), strict=True, read_version=self.version),
-                post_commithook_properties=HOOKS,
+                commit_properties=properties,
+                post_commithook_properties=NO_CHECKPOINT,
             )
         return self.version + 1
 
@@ -290,19 +308,36 @@ class ScopeTable:
         """One of the table's own properties; empty where it is not set."""
         return self.delta.metadata().configuration.get(name) or ""
 
-    def set_property(self, name: str, value: str, *, stamp: CommitStamp) -> None:
-        """Commits the property, strictly. This snapshot is of no use any more then.
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> None:
+        """Commits the property, strictly. This snapshot is of no use any more then. `since` is as `commit` has it.
 
         Raises:
-            Conflict: another commit came between; nothing was changed.
+            Conflict: as `commit`; nothing was changed.
         """
+        properties = commit_properties(stamp, {}, since=since, now=now, read_version=self.version)
         with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
             self.delta.alter.set_table_properties(
                 {name: value},
                 raise_if_not_exists=False,
-                commit_properties=commit_properties(stamp, {}, strict=True, read_version=self.version),
-                post_commithook_properties=HOOKS,
+                commit_properties=properties,
+                post_commithook_properties=self._hooks,
             )
+        self._checkpoint(self.version + 1)
+
+    @cached_property
+    def _makes_checkpoints(self) -> bool:
+        """On an object store, unless another writer gave the table features that a checkpoint may have to show."""
+        return local_path(self.uri) is None and self.delta.protocol().min_reader_version == _READER
+
+    @cached_property
+    def _hooks(self) -> PostCommitHookProperties:
+        return NO_CHECKPOINT if self._makes_checkpoints else CHECKPOINTING
+
+    def _checkpoint(self, version: int) -> None:
+        """Makes the checkpoint of a version that was just committed, if there is to be one."""
+        if self._makes_checkpoints and is_due(version, self.property("delta.checkpointInterval")):
+            with suppress(StorageUnavailable):  # the commit is there, and whole without it; the next one comes in its time
+                write_checkpoint(self.location, version)
 
     def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
         """A commit that directly follows this snapshot fails only if it is not there."""

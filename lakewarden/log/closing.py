@@ -109,6 +109,12 @@ def is_closed(store: ObjectStore, log_id: str, user: str, mark: Mark) -> bool:
     return bool(closed) and mark(user) in closed
 
 
+def is_shut(store: ObjectStore, log_id: str, mark: str) -> bool:
+    """Whether nothing of the user can be appended: closed, or the table's log sealed for good."""
+    cut = newest_cut(store, log_id)
+    return cut.sealed or mark in cut.closed
+
+
 def _closed(cut: Cut, mark: str) -> Cut | None:
     return None if cut.sealed or mark in cut.closed else replace(cut, closed=(*cut.closed, mark))
 

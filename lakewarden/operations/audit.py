@@ -13,14 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from lakewarden.access.gate import Session
-from lakewarden.clock import Clock, NewId, to_millis
+from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Corrupt
+from lakewarden.operations.backwards import backwards
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
 
 _ROOT = "audit"
-_LAST_MILLIS = 10**14
-"""As in `operations.jobs`: milliseconds are counted backwards from the year 5138."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,12 @@ class AuditLog:
         """The last entries, newest first."""
         return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
 
+    def expire(self, before: datetime) -> int:
+        """Removes the entries that are older, and says how many."""
+        old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
+        self.store.delete(old)
+        return len(old)
+
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Puts the keyed hash in place of a user's id; `found` is told of how many entries, before the first is changed."""
         entries = [(stored.key, _decode(stored.key, self.store.get(stored.key))) for stored in self.store.list(_ROOT)]
@@ -87,7 +92,7 @@ def _encode(entry: AuditEntry) -> bytes:
 
 
 def _key(entry: AuditEntry) -> str:
-    return f"{_ROOT}/{_LAST_MILLIS - to_millis(entry.timestamp):014d}-{entry.audit_id}"
+    return f"{_ROOT}/{backwards(entry.timestamp)}-{entry.audit_id}"
 
 
 def _decode(key: str, text: bytes) -> AuditEntry:

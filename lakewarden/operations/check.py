@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.origin import copied_from
 from lakewarden.delta.place import place_of
@@ -25,6 +26,7 @@ from lakewarden.operations.stray import hot_files, stray_files
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import probe
+from lakewarden.storage.uploads import find_uploads
 from lakewarden.warehouse import Warehouse, live_tables
 
 _SCOPE_COST = 64 << 10
@@ -63,7 +65,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     """
     catalog = warehouse.catalog.read()
     storages = storages_named(catalog, storage_id)
-    findings = [_check_storage(warehouse, storage) for storage in storages.values()]
+    findings = [finding for storage in storages.values() for finding in _check_storage(warehouse, storage)]
     tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
     return findings + [finding for found in run(check_scope, tasks) for finding in found]
 
@@ -94,13 +96,26 @@ def check_scope(task: CheckTask) -> list[Finding]:
         return [Finding(subject, "readable", False, fault.code, fault.message)]
 
 
-def _check_storage(warehouse: Warehouse, storage: Storage) -> Finding:
-    subject = f"storage {storage.id}"
+def _check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:
+    subject, place = f"storage {storage.id}", warehouse.location(storage)
     try:
-        probe(open_store(warehouse.location(storage)), random_id)
+        probe(open_store(place), random_id)
     except LakewardenError as error:
-        return Finding(subject, "reachable", False, error.code, error.message)
-    return Finding(subject, "reachable", True)
+        return [Finding(subject, "reachable", False, error.code, error.message)]
+    uploads = _uploads(place, warehouse.clock())
+    return [Finding(subject, "reachable", True), *([Finding(subject, "uploads", True, message=uploads)] if uploads else [])]
+
+
+def _uploads(place: Location, now: datetime) -> str:
+    """Others' writers leave them, and a checkpoint that was cut off: told, and no failure."""
+    found, unknown = find_uploads(place)
+    if not found:
+        return unknown
+    oldest = now - min(upload.begun for upload in found)
+    return (
+        f"{len(found)} uploads below {place} were begun and never ended, the oldest {oldest.total_seconds() / 3600:.1f} hours"
+        " ago; give the bucket a lifecycle rule that ends them (AbortIncompleteMultipartUpload)"
+    )
 
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storage]) -> Iterable[CheckTask]:

@@ -8,7 +8,7 @@ from itertools import takewhile
 import msgspec
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.files import DataFile, compact_name, write_file
+from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.rows import read_files
@@ -16,7 +16,7 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, unmoved
-from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics
+from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.operations.tail import TailRule, fitting, small_run
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.settings import CompactionSettings
@@ -47,15 +47,16 @@ class CompactPlan(ScopePlan):
     selected: tuple[DataFile, ...] = ()
 
 
-def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:  # noqa: ARG001  # every plan's shape
+def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:
     """Selects the tail.
 
     Raises:
         Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
     """
+    now = clock()
     table = ScopeTable.open(target.location)
     if table is None:
-        return CompactPlan(target=target, operation="compact", version=None, nothing="nothing was flushed yet")
+        return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     rule = options.rule(target)
     small = small_run(table.files()[::-1], rule)
     run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
@@ -64,6 +65,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     return CompactPlan(
         target=target,
         operation="compact",
+        planned_at=now,
         version=table.version,
         table=table,
         state=table.state(target.app_id),
@@ -88,16 +90,16 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     """
     if plan.nothing:
         return plan.skipped(plan.nothing)
-    table = unmoved(plan)
+    table = unmoved(plan, clock())
     target = live_schema(plan.target, table)
     oldest_first = plan.selected[::-1]
     rows = read_files(table, oldest_first, target.schemas)
     reach("after-read")
-    output = write_file(target, rows, compact_name(new_id))
+    outputs = write_outputs(plan, target, [rows], clock, new_id)
     reach("after-data-file")
-    metrics = rewrite_metrics(plan.selected, (output,))
+    metrics = rewrite_metrics(plan.selected, outputs)
     stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
-    rewrite = Rewrite(target, table, oldest_first, (output,), stamp)
+    rewrite = Rewrite(target, table, oldest_first, outputs, stamp, plan.planned_at)
     landed = land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from lakewarden.catalog.changes import begin_drop, drop_table
 from lakewarden.catalog.leases import under
 from lakewarden.catalog.model import Catalog, Lease, Table
+from lakewarden.clock import CarriedClock
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
-from lakewarden.operations.files import remove_every_file
 from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
+from lakewarden.storage.open import open_store
 from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10
@@ -31,14 +34,17 @@ class DropTask:
 
     target: ScopeTarget
     job_id: str
+    clock: CarriedClock
 
 
 def drop_scope(task: DropTask) -> ScopeReport:
     """Empties the scope under a fence: late writers of the dropped table find a newer version than theirs."""
 
     def run() -> ScopeReport:
-        version = fence(task.target, job_id=task.job_id)
-        remove_every_file(task.target)
+        store = open_store(task.target.location)
+        files = [found.key for found in store.list(FILES)]  # before the fence: none is of a table that begins on top of it
+        version = fence(task.target, Committer(task.job_id, task.clock.moment, task.clock))
+        store.delete(files)
         return ScopeReport(
             task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
         )
@@ -56,8 +62,9 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
     remove_log(warehouse.state, table.log_id)
+    clock = CarriedClock.of(warehouse.clock)
     targets = _targets(warehouse, catalog, table)
-    reports = run(drop_scope, [Sized(DropTask(target, job_id), _SCOPE_COST) for target in targets])
+    reports = run(drop_scope, [Sized(DropTask(target, job_id, clock), _SCOPE_COST) for target in targets])
     failed = [report for report in reports if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"

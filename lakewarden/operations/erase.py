@@ -16,16 +16,18 @@ from lakewarden.catalog.erasures import Counts, Erasure, Erasures
 from lakewarden.catalog.exports import ExportRecord
 from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.clock import system_clock
+from lakewarden.clock import CarriedClock
 from lakewarden.connection import Location
+from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.closing import close_user, leave_out, open_user
+from lakewarden.log.closing import close_user, is_shut, leave_out, open_user
 from lakewarden.log.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
+from lakewarden.operations.elsewhere import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
@@ -36,9 +38,10 @@ from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.uploads import remove_uploads
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, state_store
 
 _SCOPE_COST = 32 << 10
 
@@ -50,6 +53,10 @@ class EraseTask:
     target: ScopeTarget
     watermark: int
     job_id: str
+    clock: CarriedClock
+    state_uri: str
+    log_id: str
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,10 @@ def erase(
     reach("erase:closed")
     scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
     reach("erase:cut")
-    _fence(run, scopes, job_id)
+    _fence(warehouse, run, scopes, job_id, mark)
+    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
+    for place in before:
+        clear(place)
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
@@ -114,14 +124,16 @@ def erase(
         _hide(warehouse, jobs, user, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    places = [place for scope in scopes for place in _places(warehouse, catalog, scope)]
-    to_do = remove_old_versions([*own, *places], _old_versions_removed(tally))
+    buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
+    places = [*own, *(scope.target.location for scope in scopes), *buckets]
+    uploads = remove_uploads(places, _uploads_removed(tally))
+    versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
-    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not to_do))
+    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
     reach("erase:searched")
-    left = "; ".join(filter(None, (to_do, *gone)))
-    certificate = _certificate(tally.erasure, asked, job_id, tables, left, searched, (started, warehouse.clock()))
+    to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
+    certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
     if searched.findings:
@@ -137,8 +149,13 @@ def erase(
 def erase_scope(task: EraseTask) -> ScopeReport:
     """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
 
+    def still() -> None:
+        if not is_shut(state_store(task.state_uri), task.log_id, task.mark):
+            raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
+
     def run() -> ScopeReport:
-        version = fence_settled(task.target, task.watermark, job_id=task.job_id, clock=system_clock)
+        by = Committer(task.job_id, task.clock.moment, task.clock)
+        version = fence_settled(task.target, task.watermark, by, still)
         return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
 
     return guarded(task.target, "erase", run)
@@ -200,12 +217,15 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
     return _Scope(table, target, upto, had)
 
 
-def _fence(run: Run, scopes: Sequence[_Scope], job_id: str) -> None:
+def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
     """Raises:
     Conflict: some scopes could not be emptied.
     """
-    tasks = [Sized(EraseTask(scope.target, scope.watermark, job_id), _SCOPE_COST) for scope in scopes if scope.had]
-    failed = [report for report in run(erase_scope, tasks) if report.fault]
+    clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
+    tasks = [
+        EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
+    ]
+    failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes could not be emptied, as {first}; the user stays closed: erase again")
@@ -217,13 +237,6 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
     LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_leases(warehouse.state, table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
-
-
-def _places(warehouse: Warehouse, catalog: Catalog, scope: _Scope) -> list[Location]:
-    """Where the scope lies, and where in a bucket it may have lain before its table was moved."""
-    everywhere = [warehouse.target_on(id_, catalog, scope.table, scope.target.scope.user).location for id_ in catalog.storages]
-    before = [place for place in everywhere if place.uri.startswith("s3://") and place != scope.target.location]
-    return [scope.target.location, *before]
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:
@@ -251,6 +264,10 @@ def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
     audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
+
+
+def _uploads_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, uploads=tally.counts.uploads + more))
 
 
 def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
@@ -288,6 +305,8 @@ def _certificate(
         findings=tuple(without_id(f"{found.what}: {found.uri}", asked.user, erasure.mark) for found in searched.findings),
         started_at=started.astimezone(UTC).isoformat(),
         finished_at=finished.astimezone(UTC).isoformat(),
+        uploads=counts.uploads,
+        unseen=searched.unseen,
     )
 
 

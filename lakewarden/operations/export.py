@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC
 
@@ -14,6 +16,7 @@ from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
+from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.exported import MANIFEST, Export, ExportedTable
 from lakewarden.operations.scopes import named_tables
 from lakewarden.storage.durability import sync
@@ -57,7 +60,7 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
     return place
 
 
-def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
+def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: Reach = no_faults) -> Export:
     """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
 
     Raises:
@@ -79,20 +82,31 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str) -> Export:
     except StorageRefused:
         warehouse.exports.forget([record])  # nothing came to lie there
         raise
-    done = [exported for table in tables if (exported := _copied(warehouse, table, user, target)) is not None]
-    files = tuple(file for _, copied in done for file in copied)
-    made = Export(user, now, place, tuple(table for table, _ in done), files)
-    kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
-    target.delete([found.key for found in target.list("") if found.key not in kept])
-    target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
-    sync({place})
-    if record not in warehouse.exports.of(record.mark):  # an erasure removed it, and what had been copied by then
-        target.delete([found.key for found in target.list("")])
-        raise BeingErased(frozenset({user}))
+    with _recorded(warehouse, record, user, target):
+        done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
+        files = tuple(file for _, copied in done for file in copied)
+        made = Export(user, now, place, tuple(table for table, _ in done), files)
+        kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
+        target.delete([found.key for found in target.list("") if found.key not in kept])
+        target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
+        sync({place})
     return made
 
 
-def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) -> tuple[ExportedTable, list[CopiedFile]] | None:
+@contextmanager
+def _recorded(warehouse: Warehouse, record: ExportRecord, user: str, target: ObjectStore) -> Iterator[None]:
+    """An erasure removes the record, and what had been copied by then. What came later goes here, however the copying ended."""
+    try:
+        yield
+    finally:
+        if record not in warehouse.exports.of(record.mark):
+            target.delete([found.key for found in target.list("")])
+            raise BeingErased(frozenset({user}))
+
+
+def _copied(
+    warehouse: Warehouse, table: Table, user: str, target: ObjectStore, reach: Reach
+) -> tuple[ExportedTable, list[CopiedFile]] | None:
     catalog = warehouse.catalog.read()
     place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
     opened = ScopeTable.open(place.location)
@@ -101,7 +115,7 @@ def _copied(warehouse: Warehouse, table: Table, user: str, target: ObjectStore) 
     check_not_frozen(opened, place)
     folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
     rows = sum(file.rows or 0 for file in opened.files())
-    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder)
+    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder, reach)
 
 
 def _owner(target: ObjectStore) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.report import ScopeTarget
-from lakewarden.rows.files import FILES, FileRef
+from lakewarden.rows.files import FileRef
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
 
@@ -37,9 +37,3 @@ def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
 
 def remove_files(target: ScopeTarget, refs: Iterable[FileRef]) -> None:
     open_store(target.location).delete([ref.path for ref in refs])
-
-
-def remove_every_file(target: ScopeTarget) -> None:
-    """All of a scope's files."""
-    store = open_store(target.location)
-    store.delete([entry.key for entry in store.list(FILES)])

@@ -16,9 +16,10 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from lakewarden.catalog.erasures import Erasures
-from lakewarden.clock import Clock, NewId, to_millis
+from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, Unsupported
 from lakewarden.operations.active import claim_key
+from lakewarden.operations.backwards import backwards
 from lakewarden.operations.job import new_job_id
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -31,8 +32,8 @@ ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"
 
 _ROOT = "jobs"
 _MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
-_LAST_MILLIS = 10**14
-"""Milliseconds from which a moment is counted backwards: the year 5138."""
+_OVER = "over"
+"""An empty object beside the states of a job that is over: whoever looks for work need not read those."""
 _KEPT = 2
 """States of a job that stay: nobody asks for older ones."""
 _ATTEMPTS = 40
@@ -169,7 +170,7 @@ class JobLog:
         Raises:
             NotFound: no such job.
         """
-        while key := self._last_states(job_id).get(job_id):
+        while key := self._listed()[0].get(job_id):
             try:
                 return _decode(key, self.store.get(key))
             except Missing:
@@ -178,13 +179,25 @@ class JobLog:
 
     def newest(self, limit: int | None = None) -> list[Job]:
         """The last jobs as they stand now, newest first."""
-        return [self._read(job_id, key) for job_id, key in list(self._last_states().items())[:limit]]
+        return [self._read(job_id, key) for job_id, key in list(self._listed()[0].items())[:limit]]
 
     def runnable(self, lease: timedelta) -> list[Job]:
         """Jobs that wait for a runner, oldest first; also those whose runner has not shown itself for that long."""
         now = self.clock()
-        active = [job for job in reversed(self.newest()) if job.active]
+        states, over = self._listed()
+        open_ = [self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over]
+        for job in open_:
+            if not job.active:  # its runner died right before it could say so
+                self.store.put(f"{_home(job)}/{_OVER}", b"")
+        active = [job for job in open_ if job.active]
         return [job for job in active if job.status == "queued" or now - (job.updated_at or job.created_at) >= lease]
+
+    def expire(self, before: datetime) -> int:
+        """Removes the jobs that were asked for earlier and are over, and says how many."""
+        old = [found.key for found in self.store.list(_ROOT) if found.key > f"{_ROOT}/{backwards(before)}"]
+        over = {key.rsplit("/", 1)[0] for key in old if key.endswith(f"/{_OVER}")}
+        self.store.delete([key for key in old if key.rsplit("/", 1)[0] in over])
+        return len(over)
 
     def _read(self, job_id: str, key: str) -> Job:
         try:
@@ -204,20 +217,27 @@ class JobLog:
         except NotFound:
             return None
 
-    def _last_states(self, job_id: str | None = None) -> dict[str, str]:
-        """Key of the last state by job, newest first; of one job only, where it is named."""
-        keys: dict[str, str] = {}
+    def _listed(self) -> tuple[dict[str, str], set[str]]:
+        """Key of the last state by job, newest first, and the jobs that are over."""
+        keys, over = dict[str, str](), set[str]()
         for entry in self.store.list(_ROOT):
-            home = entry.key.rsplit("/", 1)[0]
-            keys[home.split("/", 1)[1].split("-", 1)[1]] = entry.key  # listed in order, so the last state stays
-        return keys if job_id is None else {job_id: keys[job_id]} if job_id in keys else {}
+            home, _, state = entry.key.rpartition("/")
+            job_id = home.split("/", 1)[1].split("-", 1)[1]
+            if state == _OVER:
+                over.add(job_id)
+            else:
+                keys[job_id] = entry.key  # listed in order, so the last state stays
+        return keys, over
+
+    def _states(self, below: str) -> list[str]:
+        return [entry.key for entry in self.store.list(below) if not entry.key.endswith(f"/{_OVER}")]
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Puts the keyed hash in place of a user's id wherever a job names it.
 
         `found` is told in how many states one does, before the first is changed.
         """
-        states = ((entry.key, _decode(entry.key, data)) for entry in self.store.list(_ROOT) if (data := self._text(entry.key)))
+        states = ((key, _decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
         changed = [(key, other) for key, job in states if (other := _without(job, user, mark)) != job]
         found(len(changed))
         for key, job in changed:
@@ -226,12 +246,13 @@ class JobLog:
     def _over(self, job: Job) -> Job:
         """Keeps the last state, and then looks whether somebody in it was erased meanwhile, whose erasure did not see it."""
         kept = self._keep(job)
+        self.store.put(f"{_home(job)}/{_OVER}", b"")
         for user in _named(kept):
             mark = self._erasures.mark(user)
             if self._erasures.since(mark, kept.created_at):
                 kept = _without(kept, user, mark)
-                for state in self.store.list(_home(job)):
-                    self.store.put(state.key, _encode(_without(_decode(state.key, self.store.get(state.key)), user, mark)))
+                for state in self._states(_home(job)):
+                    self.store.put(state, _encode(_without(_decode(state, self.store.get(state)), user, mark)))
         return kept
 
     @property
@@ -285,7 +306,7 @@ def _lost(job: Job) -> Conflict:
 
 
 def _home(job: Job) -> str:
-    return f"{_ROOT}/{_LAST_MILLIS - to_millis(job.created_at):014d}-{job.job_id}"
+    return f"{_ROOT}/{backwards(job.created_at)}-{job.job_id}"
 
 
 def _key(job: Job) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from lakewarden.clock import Clock, random_id
+from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, guarded
@@ -33,13 +33,13 @@ _SCOPE_COST = 64 << 10
 
 @dataclass(frozen=True)
 class MaintainTask:
-    """One operation on one scope, as it crosses to a task. `now` is the moment of the request."""
+    """One operation on one scope, as it crosses to a task. `clock` was read for the request."""
 
     target: ScopeTarget
     options: Options
     dry_run: bool
     job_id: str
-    now: datetime
+    clock: CarriedClock
 
 
 def operation_of(options: Options) -> Operation:
@@ -72,9 +72,10 @@ def maintain_targets(
     """The same over these scopes."""
     for target in targets:
         _check(target, options)
-    now = warehouse.clock()
+    clock = CarriedClock.of(warehouse.clock)
+    now = clock.moment
     choices = _with_kept(warehouse, targets, options, now)
-    tasks = [MaintainTask(target, choice, dry_run, job_id, now) for target, choice in zip(targets, choices, strict=True)]
+    tasks = [MaintainTask(target, choice, dry_run, job_id, clock) for target, choice in zip(targets, choices, strict=True)]
     reports = run(maintain_scope, [Sized(task, _SCOPE_COST) for task in tasks])
     sync({report.uri for report in reports if report.outcome == "done"})
     if isinstance(options, VacuumOptions) and not dry_run:
@@ -87,15 +88,16 @@ def maintain_scope(task: MaintainTask) -> ScopeReport:
 
 
 def _maintain(task: MaintainTask) -> ScopeReport:
-    def clock() -> datetime:
-        return task.now
+    def asked() -> datetime:
+        """What is leased, or refers to a file, was looked at then."""
+        return task.clock.moment
 
-    plan, run = _planned(task, clock)
+    plan, run = _planned(task, asked)
     if task.dry_run:
         return plan.report()
     if plan.nothing and plan.table is not None:
-        refresh_manifest(task.target, plan.table, task.now)  # who committed last may have died before its manifest
-    return run(job_id=task.job_id, clock=clock, new_id=random_id)
+        refresh_manifest(task.target, plan.table, task.clock())  # who committed last may have died before its manifest
+    return run(job_id=task.job_id, clock=task.clock, new_id=random_id)
 
 
 def _planned(task: MaintainTask, clock: Clock) -> tuple[ScopePlan, Callable[..., ScopeReport]]:

@@ -12,9 +12,10 @@ from datetime import timedelta
 
 from lakewarden.access.gate import require
 from lakewarden.catalog.changes import table_place
-from lakewarden.catalog.leases import under
+from lakewarden.catalog.leases import held, under
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.moving import begin_move, close_table, end_move, reopen_table, switch_table
+from lakewarden.clock import CarriedClock
 from lakewarden.connection import Location
 from lakewarden.delta.commits import LOG
 from lakewarden.errors import Conflict, InUse
@@ -153,7 +154,7 @@ class Mover:
         return self.run(work, [Sized(task, _SCOPE_COST) for task in tasks])
 
     def _tasks(self, catalog: Catalog) -> list[MoveTask]:
-        table = find_table(catalog, self.name)
+        table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)
         source, target = (table.move.source, table.move.target) if table.move else (table.options.storage_id,) * 2
         return [
             MoveTask(
@@ -161,6 +162,7 @@ class Mover:
                 self.warehouse.target_on(target, catalog, table, scope.user),
                 self.job_id,
                 self.lease.token,
+                clock,
             )
             for scope in scopes_of(self.warehouse, table, None)
             if self.warehouse.goes_along(catalog, table, scope.user)
@@ -171,6 +173,7 @@ class Mover:
 
         Raises:
             InUse: anything else lies there.
+            Conflict: the lock was lost.
         """
         lying = self._lying(storage_id)
         if not lying:
@@ -184,6 +187,7 @@ class Mover:
                 f"a table lay at {place} until a short while ago, and its fences stay for {hours} hours:"
                 " wait, or choose another storage (one with another base directory will do)"
             )
+        held(self.warehouse.catalog.read(), self.lease)  # deletes can't be fenced: the last look is right before them
         open_store(place).delete([found.key for found in lying])
 
     def _lying(self, storage_id: str) -> list[StoredObject]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import CarriedClock, system_clock
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.fence import fence
 from lakewarden.delta.freezing import freeze, frozen_version, is_frozen, is_left, thaw
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.moving import Copied, copy_data, copy_frozen
 from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import guarded
 from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
 
@@ -23,25 +25,30 @@ class MoveTask:
     target: ScopeTarget
     job_id: str
     token: int
+    clock: CarriedClock
     copied: tuple[str, ...] = ()
 
+    @property
+    def by(self) -> Committer:
+        return Committer(self.job_id, self.clock.moment, self.clock)
 
-def copy_scope(task: MoveTask) -> ScopeReport:
+
+def copy_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
     """Copies the data files ahead, while everybody goes on."""
 
     def run() -> ScopeReport:
-        copied = copy_data(task.source.location, task.target.location)
+        copied = copy_data(task.source.location, task.target.location, task.by, reach)
         return _report(task, task.target, copied=copied)
 
     return _guarded(task, run)
 
 
-def move_scope(task: MoveTask) -> ScopeReport:
+def move_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
     """Freezes the scope, copies what is not there yet, and looks at it there."""
 
     def run() -> ScopeReport:
-        version = freeze(task.source, task.token, job_id=task.job_id, clock=system_clock)
-        copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied))
+        version = freeze(task.source, task.token, task.by)
+        copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = ScopeTable.open(task.target.location)
         assert arrived is not None  # copy_frozen has looked
         refresh_manifest(task.target, arrived, system_clock())
@@ -54,7 +61,7 @@ def thaw_scope(task: MoveTask) -> ScopeReport:
     """Lets the scope go on where it is."""
 
     def run() -> ScopeReport:
-        return _report(task, task.source, done=thaw(task.source, task.token, job_id=task.job_id))
+        return _report(task, task.source, done=thaw(task.source, task.token, task.by))
 
     return _guarded(task, run)
 
@@ -68,7 +75,7 @@ def leave_scope(task: MoveTask) -> ScopeReport:
             return _report(task, task.target, done=False)
         if not is_left(table):
             frozen_version(table, task.source)
-        fence(task.source, job_id=task.job_id)
+        fence(task.source, task.by)
         return _report(task, task.target)
 
     return _guarded(task, run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.files import DataFile, compact_name, write_file
+from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.rows import read_files
 from lakewarden.delta.stamp import CommitStamp
@@ -17,7 +17,7 @@ from lakewarden.delta.timeline import walk
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.plan import ScopePlan, unmoved
-from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics
+from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.operations.zorder import check_columns, z_ordered
 from lakewarden.report import ScopeReport, ScopeTarget
 
@@ -41,7 +41,7 @@ class OptimizePlan(ScopePlan):
     bins: tuple[tuple[DataFile, ...], ...] = ()
 
 
-def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:  # noqa: ARG001  # every plan's shape
+def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:
     """Chooses the files by the rule of operations/packing.py, or all of them for a Z-order.
 
     Raises:
@@ -52,16 +52,19 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     parameters = {"target_file_size": str(target.target_file_size), "min_gain": str(options.min_gain)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
+    now = clock()
     table = ScopeTable.open(target.location)
     if table is None:
+        nothing = "nothing was flushed yet"
         return OptimizePlan(
-            target=target, operation="optimize", version=None, parameters=parameters, nothing="nothing was flushed yet"
+            target=target, operation="optimize", planned_at=now, version=None, parameters=parameters, nothing=nothing
         )
     live_target = live_schema(target, table)
     check_columns(live_target.schema, options.zorder)
     base = OptimizePlan(
         target=target,
         operation="optimize",
+        planned_at=now,
         version=table.version,
         table=table,
         state=table.state(target.app_id),
@@ -79,15 +82,15 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     """
     if plan.nothing:
         return plan.skipped(plan.nothing)
-    table = unmoved(plan)
+    table = unmoved(plan, clock())
     target = live_schema(plan.target, table)
     parts = _clustered(table, target, plan) if plan.zorder else _packed(table, target, plan)
-    outputs = tuple(write_file(target, rows, compact_name(new_id)) for rows in parts)
+    outputs = write_outputs(plan, target, parts, clock, new_id)
     reach("after-data-file")
     inputs = tuple(file for packed in plan.bins for file in packed)
     metrics = rewrite_metrics(inputs, outputs)
     stamp = CommitStamp(job_id, _OPERATION, dict(plan.parameters), native_metrics(metrics))
-    landed = land(Rewrite(target, table, inputs, outputs, stamp), lambda _: "", clock, reach)
+    landed = land(Rewrite(target, table, inputs, outputs, stamp, plan.planned_at), lambda _: "", clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)
     report = plan.done(landed.state, metrics, plan.files, clock())

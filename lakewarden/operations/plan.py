@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.committing import check_held
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.place import place_of
@@ -22,6 +23,8 @@ class ScopePlan:
 
     target: ScopeTarget
     operation: Operation
+    planned_at: datetime
+    """From before the first look at the store on which the plan rests; by the clock with which it is run."""
     version: int | None
     """The Delta version that it was made from, and that it can be run on; None where the scope has no table."""
     state: ScopeState | None = None
@@ -80,19 +83,25 @@ class ScopePlan:
         )
 
 
-def unmoved(plan: ScopePlan) -> ScopeTable:
+def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
     """The table that the plan was made from; a commit on it fails all the same if another comes first.
 
     Raises:
-        Conflict: it has another version by now, or is being moved.
+        Conflict: it has another version by now, or is being moved; or the plan is too old to be run (`TooLate`).
     """
     table = plan.table
     assert table is not None  # else there is nothing to do, which the plan says
+    check_fresh(plan, now)
     check_not_frozen(table, plan.target)
     if CommitLog(place_of(table.location)).has(table.version + 1):
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
         raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
     return table
+
+
+def check_fresh(plan: ScopePlan, now: datetime) -> None:
+    """Raises as `check_held`."""
+    check_held(f"the {plan.operation} of {plan.target.scope}", plan.planned_at, now)
 
 
 def renew_manifest(target: ScopeTarget, table: ScopeTable, snapshot: Snapshot, now: datetime) -> None:

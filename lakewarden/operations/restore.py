@@ -24,7 +24,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.open import open_store
 
@@ -80,7 +80,7 @@ class RestorePlan(ScopePlan):
     """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
 
 
-def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:  # noqa: ARG001  # every plan's shape
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
     """Says which files and rows would come and go.
 
     Raises:
@@ -90,6 +90,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     """
     if (options.version is None) == (options.timestamp is None):
         raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
+    now = clock()
     table = ScopeTable.open(target.location)
     if table is None:
         raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
@@ -103,7 +104,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     _check(target, source)
     if missing := _missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
-    return _plan(target, options, table, source)
+    return _plan(target, options, table, source, now)
 
 
 def run_restore(
@@ -122,17 +123,19 @@ def run_restore(
     """
     if plan.nothing:
         return plan.skipped(plan.nothing)
-    table = unmoved(plan)
+    table = unmoved(plan, clock())
     present = frozenset(found.key for found in open_store(plan.target.location).list(""))
     if missing := _missing(plan.adds, present):
         raise NotFound(
             f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
         )
     reach("after-read")
-    now = clock()
+    check_fresh(plan, clock())  # before rows lie there again
     adds = _apart(table, plan.adds, new_id)
+    now = clock()
     transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
-    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=_stamp(plan, job_id), now=now, transaction=transaction)
+    stamp, since = _stamp(plan, job_id), plan.planned_at
+    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=stamp, since=since, now=now, transaction=transaction)
     reach("after-commit")
     snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
     renew_manifest(plan.target, table, snapshot, now)
@@ -191,7 +194,7 @@ def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
     return version_of(table.columns, target.schemas) is None
 
 
-def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable) -> RestorePlan:
+def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, now: datetime) -> RestorePlan:
     removes, returning = _difference(table, source, every=_foreign(target, table))
     adds = known_files(source, returning)
     metrics = _metrics(adds, removes)
@@ -200,6 +203,7 @@ def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, sourc
     return RestorePlan(
         target=target,
         operation="restore",
+        planned_at=now,
         version=table.version,
         table=table,
         schema=(source if _foreign(target, table) else table).schema_version(target.schemas),

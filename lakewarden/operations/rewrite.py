@@ -7,14 +7,17 @@ horizon, and a vacuum may delete files that were not committed before it (operat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 
-from lakewarden.clock import Clock
-from lakewarden.delta.files import DataFile, NewFile
+import pyarrow as pa
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.committing import TooLate
+from lakewarden.delta.files import DataFile, NewFile, compact_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
@@ -22,7 +25,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
-from lakewarden.operations.plan import renew_manifest
+from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest
 from lakewarden.report import ScopeTarget
 
 _ATTEMPTS = 10
@@ -41,6 +44,8 @@ class Rewrite:
     inputs: tuple[DataFile, ...]
     outputs: tuple[NewFile, ...]
     stamp: CommitStamp
+    since: datetime
+    """When the inputs were planned."""
 
 
 def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> dict[str, int]:
@@ -79,13 +84,40 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
     return replace(target, schemas=target.schemas[: target.schemas.index(schema) + 1])
 
 
+def write_outputs(
+    plan: ScopePlan, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
+) -> tuple[NewFile, ...]:
+    """Writes each part as a file. Where one cannot be made, none stays: their rows may have been given up meanwhile.
+
+    Raises:
+        TooLate: the plan is too old by now.
+    """
+    outputs: list[NewFile] = []
+    with ExitStack() as undo:
+        undo.callback(_discard, target, outputs)
+        for rows in parts:
+            check_fresh(plan, clock())  # before rows lie there again
+            outputs.append(write_file(target, rows, compact_name(new_id)))
+        undo.pop_all()
+    return tuple(outputs)
+
+
 def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Snapshot | str:
-    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded."""
+    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded.
+
+    Raises:
+        TooLate: it was planned too long ago; the outputs are deleted.
+    """
     table = rewrite.table
     reason = "other commits kept coming between"
     for _ in range(_ATTEMPTS):
-        with suppress(Conflict):
+        try:
             return _commit(rewrite, table, clock(), reach)
+        except TooLate:
+            _discard(rewrite.target, rewrite.outputs)
+            raise
+        except Conflict:
+            pass  # looked at below
         newer = ScopeTable.open(rewrite.target.location)
         if newer is None:
             reason = "the table is gone"
@@ -96,13 +128,23 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
         if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
             reason = objected
             break
-    place_of(rewrite.target.location).delete(file.path for file in rewrite.outputs)
+    _discard(rewrite.target, rewrite.outputs)
     return f"discarded: {reason}"
+
+
+def _discard(target: ScopeTarget, outputs: Sequence[NewFile]) -> None:
+    place_of(target.location).delete(file.path for file in outputs)
 
 
 def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Snapshot:
     version = table.commit(
-        rewrite.outputs, rewrite.inputs, schema=rewrite.target.schema, stamp=rewrite.stamp, now=now, data_change=False
+        rewrite.outputs,
+        rewrite.inputs,
+        schema=rewrite.target.schema,
+        stamp=rewrite.stamp,
+        since=rewrite.since,
+        now=now,
+        data_change=False,
     )
     reach("after-commit")
     snapshot = table.snapshot(rewrite.target.app_id).after(version, rewrite.outputs, rewrite.inputs, now)

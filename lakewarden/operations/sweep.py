@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.clock import to_millis
 from lakewarden.connection import Connection, Location
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.sweep import sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
@@ -99,7 +100,7 @@ class _Ground:
 
 
 def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, job_id: str, reach: Reach) -> _Ground:
-    place, found = _location(warehouse, ground), _Ground()
+    place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
     try:
         names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
     except NoBucket:
@@ -110,7 +111,7 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
         if (mark := warehouse.erasures.mark(name)) not in marks:
             continue
         try:
-            fate = sweep_fence(place.below(name), before, job_id=job_id, reach=reach)
+            fate = sweep_fence(place.below(name), before, Committer(job_id, clock(), clock), reach=reach)
         except LakewardenError as error:
             found.failed.append(error.message.replace(name, mark))
             fate = "too young"

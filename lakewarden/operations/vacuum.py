@@ -31,7 +31,7 @@ from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Ti
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans
-from lakewarden.operations.plan import ScopePlan, renew_manifest, unmoved
+from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.rows.files import without_name
@@ -84,7 +84,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     horizon = now - timedelta(hours=min(hours, _LONGEST))
     table = ScopeTable.open(target.location)
     if table is None:
-        return VacuumPlan(target=target, operation="vacuum", version=None, nothing="nothing was flushed yet")
+        return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     listing = open_store(target.location).list("")
     timeline = read_timeline(place_of(target.location), table.version, listing)
     oldest = timeline.needed_since(horizon)
@@ -97,6 +97,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     return VacuumPlan(
         target=target,
         operation="vacuum",
+        planned_at=now,
         version=table.version,
         table=table,
         state=table.state(target.app_id),
@@ -131,14 +132,16 @@ def run_vacuum(
     """
     if plan.nothing:
         return plan.skipped(plan.nothing)
-    table = unmoved(plan)
+    table = unmoved(plan, clock())
     state = plan.state or table.state(plan.target.app_id)
     if plan.data_files:
         _commit_horizon(plan, table, job_id, clock())
         reach("after-start")
         sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
+        check_fresh(plan, clock())
         _delete(plan, reach)
         state = _commit_end(plan, job_id, clock, reach).state
+    check_fresh(plan, clock())  # names in the log are made again, should the table have begun anew
     open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
     reach("after-log")
     return plan.done(state, plan.metrics, plan.files, clock())
@@ -206,7 +209,7 @@ def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[s
 
 def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> None:
     metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
-    _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), now)
+    _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), plan.planned_at, now)
 
 
 def _delete(plan: VacuumPlan, reach: Reach) -> None:
@@ -223,12 +226,13 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
     metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
     for _ in range(_ATTEMPTS):
+        looked = clock()
         table = ScopeTable.open(plan.target.location)
         if table is None:
             break
         now = clock()
         try:
-            version = _mark(table, plan, stamp, now)
+            version = _mark(table, plan, stamp, looked, now)
         except Conflict:
             continue
         reach("after-end")
@@ -238,5 +242,6 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, and others kept committing before it could say so")
 
 
-def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, now: datetime) -> int:
-    return table.commit((), (), schema=table.schema_version(plan.target.schemas), stamp=stamp, now=now, data_change=False)
+def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> int:
+    schema = table.schema_version(plan.target.schemas)
+    return table.commit((), (), schema=schema, stamp=stamp, since=since, now=now, data_change=False)

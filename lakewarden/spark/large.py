@@ -1,7 +1,7 @@
 """The flush of a scope that is too large for one task: read, merged and written by Spark, committed like any other.
 
-Spark writes through our own function (`mapInArrow`), so file names, field ids, footers and statistics are those of every
-other flush. It reads through one too, or over `s3a://` where that is asked for (docs/decisions/0015).
+Spark reads and writes through our own functions (`mapInArrow`), so file names, field ids, footers and statistics are those of
+every other flush. Where that is asked for, it reads and writes by itself, over `s3a://` (docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakewarden.clock import random_id
 from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
-from lakewarden.delta.files import DataFile, NewFile, batch_name, write_file
+from lakewarden.delta.files import DataFile, NewFile, batch_folder, batch_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
@@ -31,7 +31,7 @@ from lakewarden.log.view import PendingRows, rows_of
 from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget
-from lakewarden.spark import s3a
+from lakewarden.spark import s3a, s3a_files
 from lakewarden.warehouse import state_store
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -51,14 +51,15 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
     """Flushes one scope with the whole cluster, by the very drain of a small one.
 
     Args:
-        over_s3a: let Spark itself read what lies on S3; the session has to have the connector.
+        over_s3a: let Spark itself read and write what lies on S3; the session has to have the connector.
     """
 
     def run() -> ScopeReport:
-        cold = [_LargeCold(session, task, over_s3a=over_s3a)]
+        native = over_s3a and s3a.reaches(session, task.target.location, (), os.environ)
+        cold = [_LargeCold(session, task, native=native)]
 
         def open_again() -> _LargeCold:
-            cold.append(_LargeCold(session, task, over_s3a=over_s3a))
+            cold.append(_LargeCold(session, task, native=native))
             return cold[-1]
 
         drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
@@ -91,9 +92,9 @@ class _LargeHot:
 class _LargeCold:
     """A `ColdScope` that writes its files with Spark."""
 
-    def __init__(self, session: SparkSession, task: FlushTask, *, over_s3a: bool) -> None:
+    def __init__(self, session: SparkSession, task: FlushTask, *, native: bool) -> None:
         self._session = session
-        self._over_s3a = over_s3a
+        self._native = native
         self._task = task
         self._target = task.target
         self._key = list(task.target.schema.primary_key)
@@ -115,7 +116,7 @@ class _LargeCold:
             kept = old.join(hot, self._key, "left_anti").select(*old.columns)  # the join puts the key's columns first
             rows = kept.unionByName(hot.filter(F.col(OP) != DELETE).drop(OP))
             size = pending.bytes + sum(file.size for file in replaced)
-            files = self._write(rows, max(1, round(size / self._target.target_file_size)))
+            files = self._write(rows, size)
             hits = hot.join(old.select(*self._key), self._key, "left_semi").groupBy(OP).count().collect()
             watermark = self.watermark()
             taken = _taken(pending, NOTHING if watermark is None else watermark)
@@ -135,8 +136,8 @@ class _LargeCold:
         table, location, schema = self.apply.table, self._target.location, rows_schema(self._target.schema)
         paths = [file.path for file in files]
         # columns of an older version are found by id, which is our own reader's business
-        by_name = self._over_s3a and files and not self.apply.evolved()
-        if by_name and s3a.reads(self._session, location, paths, os.environ):
+        by_name = self._native and files and not self.apply.evolved()
+        if by_name and s3a.reaches(self._session, location, paths, os.environ):
             return s3a.read(self._session, location, paths, schema)
         ids = {} if table is None or not files else table.column_ids(self._target.schemas)
         return self._frame(_cold_reader(self._target, paths, ids), len(files), schema)
@@ -160,9 +161,15 @@ class _LargeCold:
         types = pa.schema([rows_schema(self._target.schema).field(name) for name in self._key])
         return may_hold(table, lows.union(highs).toArrow().cast(types), self._key)
 
-    def _write(self, rows: DataFrame, parts: int) -> list[NewFile]:
-        writer = _writer(self._target, self.apply.next_batch())
+    def _write(self, rows: DataFrame, size: int) -> list[NewFile]:
+        """Writes rows of about so many bytes."""
+        most = min(self._target.target_file_size, s3a_files.LARGEST) if self._native else self._target.target_file_size
+        parts = max(1, round(size / most))
         laid = rows.repartitionByRange(parts, *self._key) if parts > 1 else rows.coalesce(1)
+        number = self.apply.next_batch()
+        if self._native:
+            return s3a_files.write(laid, self._target, batch_folder(number, random_id))
+        writer = _writer(self._target, number)
         made = laid.mapInArrow(writer, from_arrow_schema(_NEW_FILE)).collect()
         return [NewFile(*(row[name] for name in _NEW_FILE.names)) for row in made]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -38,6 +39,9 @@ CONF = {
 }
 
 
+_WHOLE = {"multipart.uploads.enabled": "false"}
+"""A file is one request. Of an upload in parts that dies, the parts stay, with the rows in them, where no listing shows them."""
+
 _NO_NAME = re.compile(r"[\[\]{}*?\\:]")
 """What Hadoop does not take for a plain part of a path."""
 
@@ -52,8 +56,9 @@ def connect(session: SparkSession, location: Location, environment: Mapping[str,
         StorageRefused: the environment lacks what the location's credentials refer to.
     """
     known = session.sparkContext._jsc.hadoopConfiguration()  # pyspark's own way to it
-    options = s3a_options(location, environment)
-    mark = f"fs.s3a.bucket.{_bucket(location)}.lakewarden"
+    bucket = f"fs.s3a.bucket.{_bucket(location)}"
+    options = s3a_options(location, environment) | {f"{bucket}.{name}": value for name, value in _WHOLE.items()}
+    mark = f"{bucket}.lakewarden"
     if known.getRaw(mark) not in (None, str(options)):
         return False
     for name, value in (options | {mark: str(options)}).items():
@@ -61,8 +66,8 @@ def connect(session: SparkSession, location: Location, environment: Mapping[str,
     return True
 
 
-def reads(session: SparkSession, location: Location, paths: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether `read` can read these; raises as `connect`."""
+def reaches(session: SparkSession, location: Location, paths: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether Hadoop can take these for paths, and the session reaches them; raises as `connect`."""
     scheme, _, place = location.uri.partition("://")
     return scheme == "s3" and not any(map(_NO_NAME.search, (place, *paths))) and connect(session, location, environment)
 
@@ -74,15 +79,25 @@ def read(session: SparkSession, location: Location, paths: Sequence[str], schema
         Corrupt: a file is missing.
         StorageRefused, StorageUnavailable: the store says no, or cannot be reached.
     """
-    uri = f"s3a{location.uri.removeprefix('s3')}"
+    with explained(f"cannot read the files of {location} over s3a"):
+        return session.read.schema(from_arrow_schema(schema)).parquet(*(uri(location, path) for path in paths))
+
+
+def uri(location: Location, path: str) -> str:
+    return f"s3a{location.uri.removeprefix('s3')}/{path}"
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raises Spark's errors as ours; `what` begins the message."""
     try:
-        return session.read.schema(from_arrow_schema(schema)).parquet(*(f"{uri}/{path}" for path in paths))
+        yield
     except AnalysisException as error:
-        raise Corrupt(f"cannot read the files of {location} over s3a: {_line(str(error))}") from error
-    except Py4JJavaError as error:
-        said = str(error.java_exception)
+        raise Corrupt(f"{what}: {_line(str(error))}") from error
+    except (PySparkException, Py4JJavaError) as error:
+        said = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
         kind = StorageRefused if "AccessDeniedException" in said else StorageUnavailable
-        raise kind(f"cannot read the files of {location} over s3a: {_line(said)}") from error
+        raise kind(f"{what}: {_line(said)}") from error
 
 
 def _line(text: str) -> str:

@@ -40,8 +40,12 @@ _Pairs = tuple[tuple[str, str], ...]
 _REFUSED = (PermissionDeniedError, UnauthenticatedError, InvalidPathError, NotSupportedError)
 _PLATFORM = ("AWS_", "AZURE_", "GOOGLE_")
 _SMALL = 1 << 20
-_SENDS_WITHIN = "120s"
-"""For a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+_SENDS_WITHIN = 120
+"""Seconds for a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+_SENT_BY_THEN = 64 << 20
+"""Bytes; a larger body is given as many times longer, by powers of two, so that few clients do."""
+_AT_MOST = 5_000_000_000
+"""Bytes that S3 takes in one request, and Azure. An object in several could stay behind in parts, which no listing shows."""
 
 _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
@@ -55,7 +59,7 @@ class RemoteObjects:
         self._uri = location.uri
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._connected: dict[tuple[str, int], Client] = {}
+        self._connected: dict[tuple[int, int], Client] = {}
 
     def __reduce__(self) -> tuple[type[RemoteObjects], tuple[Location]]:
         return RemoteObjects, (self._location,)
@@ -66,6 +70,7 @@ class RemoteObjects:
 
     def create(self, key: str, data: bytes) -> None:
         """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
+        self._check_size("create", key, len(data))
         path = self._path(key)
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
         for wait in _pauses():
@@ -102,10 +107,11 @@ class RemoteObjects:
             raise self._no_bucket("create", key) from None
 
     def put(self, key: str, data: bytes) -> None:
+        self._check_size("write", key, len(data))
         path = self._path(key)
         with self._explained("write", key):
             try:
-                obstore.put(self._client(len(data)), path, data)
+                obstore.put(self._client(len(data)), path, data, use_multipart=False)
             except FileNotFoundError:
                 raise self._no_bucket("write", key) from None
 
@@ -160,9 +166,14 @@ class RemoteObjects:
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
 
+    def _check_size(self, asked: str, key: str, size: int) -> None:
+        if size > _AT_MOST:
+            limit = f"{_AT_MOST:,} are the most in one request: let the files be smaller (a table's TARGET_FILE_SIZE)"
+            raise StorageRefused(f"cannot {asked} {key} in {self._uri}: it has {size:,} bytes, and {limit}")
+
     def _client(self, sending: int = 0, retries: int = RETRIES) -> Client:
         """A store answers a small request at once or not at all; a large body takes its time."""
-        patience = ANSWERS_WITHIN if sending <= _SMALL else _SENDS_WITHIN
+        patience = _seconds(sending)
         if (patience, retries) not in self._connected:
             self._connected[patience, retries] = _connect(self._location, patience, retries)
         return self._connected[patience, retries]
@@ -175,7 +186,8 @@ class RemoteObjects:
         try:
             yield
         except FileNotFoundError as error:
-            if failure_of(str(error)):
+            known = failure_of(str(error))
+            if known is not None and known.error is NoBucket:  # whatever else it says, as how often it was asked, it is not there
                 raise self._no_bucket("read", key) from None
             raise Missing(key) from None
 
@@ -195,7 +207,12 @@ class RemoteObjects:
         return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
 
 
-def _connect(location: Location, patience: str, retries: int) -> Client:
+def _seconds(sending: int) -> int:
+    """For the whole of a large body; 0 for a small one, which takes no time of its own."""
+    return 0 if sending <= _SMALL else _SENDS_WITHIN << ((sending - 1) // _SENT_BY_THEN).bit_length()
+
+
+def _connect(location: Location, patience: int, retries: int) -> Client:
     scheme, _, rest = location.uri.partition("://")
     bucket = rest.partition("/")[0]
     if scheme == "memory":
@@ -206,10 +223,15 @@ def _connect(location: Location, patience: str, retries: int) -> Client:
 
 @lru_cache(maxsize=128)
 def _client_of(
-    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: str, retries: int, _platform: tuple[tuple[str, str], ...]
+    bucket_uri: str, options: tuple[tuple[str, str], ...], patience: int, retries: int, _platform: tuple[tuple[str, str], ...]
 ) -> Client:
-    """`_platform` is what the library takes from the environment by itself: with other variables it is another client."""
-    client: ClientConfig = {"connect_timeout": CONNECTS_WITHIN, "read_timeout": patience, "timeout": _SENDS_WITHIN}
+    """`patience` as `_seconds` has it. `_platform` is what the library takes from
+    the environment by itself: with other variables it is another client."""
+    client: ClientConfig = {
+        "connect_timeout": CONNECTS_WITHIN,
+        "read_timeout": f"{patience}s" if patience else ANSWERS_WITHIN,
+        "timeout": f"{patience or _SENDS_WITHIN}s",
+    }
     retry: RetryConfig = {"max_retries": retries, "retry_timeout": timedelta(seconds=RETRIES_WITHIN_SECONDS)}
     scheme, _, bucket = bucket_uri.partition("://")
     if scheme == "s3":

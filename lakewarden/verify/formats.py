@@ -13,6 +13,7 @@ _LOG_MAGIC = b"LWLOG\x001\n"
 _LOG_HEAD = struct.Struct("<8sI")
 _LOG_FIXED = 32
 _PARQUET_MAGIC = b"PAR1"
+_SPARK = "org.apache.spark.sql.parquet.row.metadata"
 
 
 def log_users(data: bytes) -> set[str] | None:
@@ -46,7 +47,15 @@ def footer(data: bytes) -> dict[str, str] | None:
         said = pq.read_metadata(pa.BufferReader(data)).metadata or {}
     except (pa.ArrowException, OSError):
         return {}
-    return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in said.items()}
+    own = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in said.items()}
+    return _of_columns(own.get(_SPARK, "")) | own
+
+
+def _of_columns(schema: str) -> dict[str, str]:
+    """What Spark keeps of the columns: what we say of a file that it wrote stands there."""
+    columns = field(parsed(schema.encode()), "fields")
+    said = (field(column, "metadata") for column in columns) if isinstance(columns, list) else ()
+    return {key: str(value) for one in said if isinstance(one, dict) for key, value in one.items()}
 
 
 def footer_bytes(tail: bytes) -> int:

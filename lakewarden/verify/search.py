@@ -20,6 +20,7 @@ from lakewarden.verify import formats
 from lakewarden.verify.contents import named_in_data, named_in_state
 from lakewarden.verify.listing import Found, content, everything, part
 from lakewarden.verify.names import match, stands_for, within
+from lakewarden.verify.uploads import open_uploads
 from lakewarden.verify.versions import OldVersion, OldVersions
 
 _STATE = "_lakewarden"
@@ -90,6 +91,8 @@ class Searched:
     coincidences: int
     """Objects of others, or of the warehouse itself, in which the id stands as a value."""
     findings: tuple[Finding, ...]
+    unseen: str
+    """What could not be listed, and so was not searched; empty where all was."""
 
 
 def search(wanted: Search) -> Searched:
@@ -100,15 +103,19 @@ def search(wanted: Search) -> Searched:
     seen = {found.uri: found for found in _places(wanted)}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         deque(pool.map(look.at, seen.values()), maxlen=0)
-    state, exports = Location(wanted.warehouse).below(_STATE), map(Location, wanted.exports)
-    for place in (state, *exports, *wanted.storages) if wanted.versions else ():
+    kept = (Location(wanted.warehouse).below(_STATE), *map(Location, wanted.exports), *wanted.storages)
+    for place in kept if wanted.versions else ():
         old = OldVersions(place)
         for each in old:
             look.at_old(each, old)
+    uploads = [open_uploads(place) for place in kept]
+    for upload in {found.uri: found for opened in uploads for found in opened.found}.values():
+        look.at_upload(upload)
+    unseen = "; ".join(sorted({opened.unseen for opened in uploads if opened.unseen}))
     lines = "".join(f"{uri} {seen[uri].size}\n" for uri in sorted(seen))
     checksum = hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
     total = sum(found.size for found in seen.values())
-    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(sorted(look.findings)))
+    return Searched(len(seen), total, checksum, look.read, look.coincidences, tuple(sorted(look.findings)), unseen)
 
 
 def _places(wanted: Search) -> Iterator[Found]:
@@ -162,6 +169,13 @@ class _Look:
 
     def _exported(self, found: Found) -> bool:
         return any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
+
+    def at_upload(self, found: Found) -> None:
+        """Parts of an object that is none yet. Nobody can read them, so their place alone tells whose they are."""
+        room, _, key = found.uri.removeprefix(f"{self._state}/").partition("/")
+        in_log = found.uri.startswith(f"{self._state}/") and room in _OF_LOGS and key.partition("/")[0] in self._logs
+        if in_log or self._exported(found) or self._in_users_scope(found):
+            self._report(found, "an incomplete upload at a place of the user's")
 
     def _in_users_scope(self, found: Found) -> bool:
         for suspect in self._wanted.suspects:

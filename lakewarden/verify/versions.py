@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from lakewarden.connection import Location
 from lakewarden.errors import StorageUnavailable
-from lakewarden.storage.location import canonical
-from lakewarden.storage.options import boto_options
+from lakewarden.verify.buckets import s3_place
 from lakewarden.verify.listing import Found
 
 
@@ -27,20 +24,21 @@ class OldVersions:
 
     def __init__(self, place: Location) -> None:
         self._place = place
-        scheme, _, rest = canonical(place.uri).partition("://")
-        self._bucket, _, self._prefix = rest.partition("/")
-        self._client = _client(place) if scheme == "s3" else None
+        try:
+            self._s3 = s3_place(place)
+        except ImportError:
+            self._s3 = None
 
     def __iter__(self) -> Iterator[OldVersion]:
         """Raises:
         StorageUnavailable: they cannot be listed.
         """
-        if self._client is None:
+        if self._s3 is None:
             return
         from botocore.exceptions import BotoCoreError, ClientError  # there, as its client is
 
-        prefix = f"{self._prefix}/" if self._prefix else ""
-        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=prefix)
+        prefix = self._s3.prefix
+        pages = self._s3.client.get_paginator("list_object_versions").paginate(Bucket=self._s3.bucket, Prefix=prefix)
         try:
             for page in pages:
                 for each in page.get("Versions", []):
@@ -52,19 +50,11 @@ class OldVersions:
 
     def content(self, old: OldVersion) -> bytes:
         """Empty where it is gone by now."""
-        if self._client is None:
+        if self._s3 is None:
             return b""
-        key = "/".join(part for part in (self._prefix, old.found.key) if part)
+        client, key = self._s3.client, f"{self._s3.prefix}{old.found.key}"
         try:
-            answer = self._client.get_object(Bucket=self._bucket, Key=key, VersionId=old.version)
-        except self._client.exceptions.NoSuchKey:
+            answer = client.get_object(Bucket=self._s3.bucket, Key=key, VersionId=old.version)
+        except client.exceptions.NoSuchKey:
             return b""
         return bytes(answer["Body"].read())
-
-
-def _client(place: Location) -> Any:
-    try:
-        import boto3  # an optional dependency
-    except ImportError:
-        return None
-    return boto3.client("s3", **boto_options(place, os.environ))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, flush, growth, maintenance, object_store, query, write
+from benchmarks import booking, data, flush, flush_requests, growth, maintenance, object_store, query, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -28,12 +29,19 @@ def test_query(tmp_path: Path) -> None:
         assert [row[0] for row in table.rows] == ["point look-up", "count", "aggregate"]
 
 
-def test_requests_of_a_flush_are_few(minio: MinioServer) -> None:
-    counted, *kinds = object_store.requests(minio)
-    rows = {row[0]: float(row[1].split(" ")[0]) for row in counted.rows}
-    assert rows["append"] <= 30
-    assert rows["small merge"] <= 30
-    assert sum(float(row[2]) for row in kinds[0].rows) > 30
+@pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
+def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> None:
+    """In the steady state, over two whole cycles of checkpoints, and over one where each flush is another process's first."""
+    with object_store.counting(minio) as proxy:
+        found = flush_requests.counted(proxy, same_keys=same_keys, rounds=8, processes=4)
+        theirs = flush_requests.delta_rs(proxy, merge=same_keys, rounds=1)
+    steady, alone = ([flush_requests.of_scope(flush) for flush in each] for each in (found.steady, found.alone))
+    assert steady[:4] == steady[4:], "no cycle, so its mean says nothing"
+    assert mean(steady) <= 30
+    assert mean(alone) <= 30
+    counted, listed = flush_requests.tables({"ours": found}, {"theirs": theirs})
+    assert [row[0] for row in counted.rows] == ["ours", "delta-rs alone, theirs"]
+    assert sum(float(row[2]) for row in listed.rows) > mean(steady)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.apply import ColdApply
+from lakewarden.delta.committing import Committer
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
@@ -79,6 +80,16 @@ def hot_of(schema_: TableSchema, steps: Sequence[tuple[Row, bool]], first_seq: i
 
 def people(*ids: int, name: str = "n") -> list[Row]:
     return [{"id": id_, "name": f"{name}{id_}"} for id_ in ids]
+
+
+def at(moment: datetime = datetime(2024, 5, 1, tzinfo=UTC), held: timedelta = timedelta()) -> dict[str, Any]:
+    """The moments of a commit that was planned so long before it."""
+    return {"since": moment - held, "now": moment}
+
+
+def by(job_id: str) -> Committer:
+    clock = ticking()
+    return Committer(job_id, clock(), clock)
 
 
 def opened(scope: ScopeTarget, *, reach: Reach = no_faults, large_bytes: int | None = None, job_id: str = "FL-1") -> ColdApply:

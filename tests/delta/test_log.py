@@ -11,7 +11,7 @@ from lakewarden.delta.history import history
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Conflict
 from lakewarden.report import ScopeTarget
-from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target, ticking
+from tests.delta.scopes import APP, PEOPLE, at, flush, hot, opened, paths, people, rows_of, table_of, target, ticking
 
 
 @pytest.mark.disk
@@ -75,7 +75,7 @@ def test_a_commit_that_is_not_strict_moves_behind_appends_and_knows_its_version(
     flush(scope, people(21), first_seq=2)
     flush(scope, people(31), first_seq=3)
     stamp = CommitStamp("OP-1", "OPTIMIZE")
-    version = table.commit([], [table.files()[0]], schema=PEOPLE, stamp=stamp, now=ticking()(), data_change=False, strict=False)
+    version = table.commit([], [table.files()[0]], schema=PEOPLE, stamp=stamp, **at(), data_change=False, strict=False)
     assert version == table_of(scope).version == 4
     entry = history(scope.location, limit=1)[0]
     assert (entry.operation, entry.read_version, entry.user_metadata["job_id"]) == ("OPTIMIZE", 1, "OP-1")
@@ -88,4 +88,13 @@ def test_a_commit_that_is_not_strict_is_refused_when_its_input_is_gone(tmp_path:
     flush(scope, people(1, name="new"), first_seq=1)
     stamp = CommitStamp("OP-1", "OPTIMIZE")
     with pytest.raises(Conflict):
-        table.commit([], list(table.files()), schema=PEOPLE, stamp=stamp, now=ticking()(), data_change=False, strict=False)
+        table.commit(
+            [],
+            list(table.files()),
+            schema=PEOPLE,
+            stamp=stamp,
+            since=ticking()(),
+            now=ticking()(),
+            data_change=False,
+            strict=False,
+        )

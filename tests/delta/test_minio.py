@@ -16,7 +16,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing
-from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
+from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
 
 
@@ -54,7 +54,7 @@ def test_of_two_flushes_in_a_bucket_one_wins(scope: ScopeTarget) -> None:
 def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
     flush(scope, people(1))
     stale = opened(scope)
-    assert fence(scope, job_id="CL-1") == 1
+    assert fence(scope, by("CL-1")) == 1
     assert rows_of(scope) == []
     assert all(name.startswith("_delta_log/") for name in place_of(scope.location).names())
     with pytest.raises(Conflict):

@@ -296,6 +296,15 @@ _EXAMPLES = 300 if _TORTURE else 40 if STORE == "disk" else 5
 TestLakehouseModel.settings = settings(max_examples=_EXAMPLES, stateful_step_count=40 if _TORTURE else 25)
 
 
+class AzuriteMachine(LakehouseMachine):
+    store = "azurite"
+
+
+@pytest.mark.usefixtures("azurite")
+class TestLakehouseModelOnAzurite(AzuriteMachine.TestCase):  # type: ignore[misc, valid-type]  # the class is made by hypothesis
+    settings = settings(max_examples=50 if _TORTURE else 2, stateful_step_count=40 if _TORTURE else 15)
+
+
 class MinioMachine(LakehouseMachine):
     store = "minio"
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from lakewarden.clock import random_id
+from lakewarden.clock import CarriedClock, random_id
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.maintain import MaintainTask, maintain_scope
@@ -212,6 +212,6 @@ def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path)
     with pytest.raises(Died):
         compact(scope, reach=dies("after-commit"))
     assert manifest_paths(scope) != paths(scope)
-    task = MaintainTask(scope, SMALL_RUNS, dry_run=False, job_id="CO-2", now=later()())
+    task = MaintainTask(scope, SMALL_RUNS, dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
     assert maintain_scope(task).outcome == "skipped"
     assert manifest_paths(scope) == paths(scope)

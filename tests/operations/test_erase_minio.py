@@ -8,9 +8,12 @@ import boto3
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import StorageRefused
+from lakewarden.connection import Location
+from lakewarden.errors import Conflict, StorageRefused
+from lakewarden.storage.open import open_store
+from lakewarden.storage.uploads import find_uploads
 from tests.fixtures.lakes import make_notes, notes, strong
-from tests.fixtures.minio import MinioServer
+from tests.fixtures.minio import MinioServer, begin_upload
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,40 @@ def test_old_versions_go_too(minio: MinioServer, versioned: str) -> None:
     for each in found["Versions"]:
         data = client.get_object(Bucket="versioned", Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
         assert b"token-of-ann" not in data, each["Key"]
+
+
+def test_incomplete_uploads_go_too(minio: MinioServer, s3_warehouse_uri: str) -> None:
+    with Lakehouse.open(s3_warehouse_uri) as lake:
+        table = make_notes(lake)
+        for user in ("ann", "bob"):
+            table.write(notes({1: f"of {user}"}), user=user)
+        lake.flush()
+        own, scopes = f"{lake.warehouse.uri}/_lakewarden/log/{table.table.log_id}", f"{lake.warehouse.uri}/data/chat/notes"
+        there = open_store(Location(f"{scopes}/ann")).list("")[-1].key
+        planted = [f"{scopes}/ann/{there}", f"{scopes}/ann/batch-9-x.parquet", f"{own}/history/1-x"]
+        for uri in (*planted, f"{scopes}/bob/batch-9-x.parquet"):
+            begin_upload(minio, uri)
+        found = lake.verify_erased("ann").findings
+        assert [one.uri for one in found if "incomplete upload" in one.what] == sorted(planted)
+        (told,) = [one.message for one in lake.check() if one.check == "uploads"]
+        assert "3 uploads" in told
+        certificate = lake.erase("ann")
+        assert (certificate.result, certificate.uploads, certificate.to_do) == ("complete", 3, "")
+        assert "MinIO lists the uploads that were begun since its last start" in certificate.unseen
+        (left,) = find_uploads(Location(lake.warehouse.uri))[0]
+        assert left.key == "data/chat/notes/bob/batch-9-x.parquet"
+
+
+def test_an_upload_that_cannot_be_given_up_is_a_finding(
+    minio: MinioServer, s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakewarden.operations.erase.remove_uploads", lambda places, removed: "by hand")
+    with Lakehouse.open(s3_warehouse_uri) as lake:
+        make_notes(lake).write(notes({1: "of ann"}), user="ann")
+        begin_upload(minio, f"{lake.warehouse.uri}/data/chat/notes/ann/x")
+        with pytest.raises(Conflict, match="an incomplete upload at a place of the user's"):
+            lake.erase("ann")
+        assert [one.to_do for one in lake.erasures()] == ["by hand"]
 
 
 @pytest.mark.disk  # it goes from the bucket to a disk

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
+from lakewarden.operations.export import export
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
@@ -157,6 +158,22 @@ def test_a_user_who_is_being_erased_is_not_exported(lake: Lakehouse, tmp_path: P
     with pytest.raises(BeingErased):
         lake.export("ann", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_that_slept_through_an_erasure_leaves_nothing(lake: Lakehouse, tmp_path: Path) -> None:
+    """It holds a file in its hands, writes that, and finds that the next is gone."""
+    out = tmp_path / "out"
+    slept: list[str] = []
+
+    def reach(name: str) -> None:
+        if not slept:
+            slept.append(name)
+            lake.erase("ann")
+
+    with pytest.raises(BeingErased):
+        export(lake.warehouse, "ann", str(out), "UE-1", reach=reach)
+    assert slept
+    assert [path for path in out.rglob("*") if path.is_file()] == []
 
 
 def test_a_copy_of_an_export_below_the_warehouse_is_found(lake: Lakehouse, tmp_path: Path) -> None:

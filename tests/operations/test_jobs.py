@@ -168,3 +168,35 @@ def test_a_heartbeat_stops_the_work_of_a_killed_job(jobs: JobLog) -> None:
             while True:
                 beat.advance(0, 10)
     assert jobs.find(job.job_id).message == "cancelled after 3 of 10 scopes"
+
+
+def test_whoever_looks_for_work_does_not_read_what_is_over(jobs: JobLog) -> None:
+    done = jobs.finish(jobs.claim(_ask(jobs), "here"), "completed", "1 done")
+    waiting = _ask(jobs, "c.d")
+    for key in _states(jobs, done):
+        jobs.store.put(key, b"unreadable")
+    assert [job.job_id for job in jobs.runnable(_LEASE)] == [waiting.job_id]
+
+
+def test_what_ended_without_saying_so_is_marked_by_the_next_look(jobs: JobLog) -> None:
+    done = jobs.finish(jobs.claim(_ask(jobs), "here"), "completed", "1 done")
+    marks = [stored.key for stored in jobs.store.list("jobs") if stored.key.endswith("/over")]
+    jobs.store.delete(marks)
+    assert jobs.runnable(_LEASE) == []
+    assert [stored.key for stored in jobs.store.list("jobs") if stored.key.endswith("/over")] == marks
+    assert jobs.find(done.job_id) == done
+
+
+def test_old_jobs_go_when_they_are_over(jobs: JobLog, clock: Clock) -> None:
+    jobs.finish(jobs.claim(_ask(jobs), "here"), "completed", "1 done")
+    waiting = _ask(jobs, "c.d")
+    clock.now += timedelta(days=2)
+    young = jobs.finish(jobs.claim(_ask(jobs), "here"), "failed", "no")
+    assert jobs.expire(clock.now - timedelta(days=3)) == 0
+    assert jobs.expire(clock.now - timedelta(days=1)) == 1
+    assert [job.job_id for job in jobs.newest()] == [young.job_id, waiting.job_id]
+    assert len(jobs.store.list("jobs")) == 2 + 1 + 1
+
+
+def _states(jobs: JobLog, job: Job) -> list[str]:
+    return [stored.key for stored in jobs.store.list("jobs") if job.job_id in stored.key and not stored.key.endswith("/over")]

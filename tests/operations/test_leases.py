@@ -213,8 +213,9 @@ def test_a_writer_that_runs_through_a_vacuum_keeps_its_file_or_is_told(world: Wo
     world.wait(30)
     place_of(world.target.location).replace("batch-7-ours.parquet", b"half")
     world._vacuum(dry_run=False)
+    now = datetime.now(UTC)
     with pytest.raises(Conflict):
-        table.commit((), (), schema=table.schema_version(world.target.schemas), stamp=_stamp(), now=datetime.now(UTC))
+        table.commit((), (), schema=table.schema_version(world.target.schemas), stamp=_stamp(), since=now, now=now)
 
 
 def _stamp() -> CommitStamp:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,8 @@ from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import User
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.users import UserChange
-from lakewarden.delta import rows
+from lakewarden.clock import CarriedClock
+from lakewarden.delta import moving, rows
 from lakewarden.delta.freezing import freeze, is_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
@@ -36,7 +38,7 @@ from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.heartbeat import Stopped
 from lakewarden.operations.move import Mover
-from lakewarden.operations.move_scope import move_scope
+from lakewarden.operations.move_scope import MoveTask, copy_scope, move_scope
 from lakewarden.operations.read import read_cold, read_strong
 from lakewarden.operations.users import change_user, create_user
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -44,9 +46,11 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LockSettings, Settings
 from lakewarden.storage.location import local_path
 from lakewarden.table import TableClient
+from tests.delta.scopes import by
 from tests.fixtures.bucket import path_of
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
+from tests.fixtures.sleepers import Sleeper
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -200,6 +204,20 @@ def test_a_shared_table_and_one_that_was_never_flushed(lake: Lakehouse) -> None:
     again.write([{"id": 2}])
     assert [report.fault for report in lake.flush("chat.rooms")] == [None], "on the fence that the move left"
     assert again.read(freshness="eventual").to_pylist() == [{"id": 2}]
+
+
+def test_a_table_that_was_made_anew_on_a_fence_and_never_flushed(lake: Lakehouse) -> None:
+    """The fence comes along, and is none that others have put there."""
+    columns = [Column("id", "BIGINT")]
+    for number in range(2):
+        shared = lake.create_table("chat.rooms", type="SHARED", columns=columns, primary_key=["id"])
+        shared.write([{"id": number}])
+        if number == 0:
+            lake.flush("chat.rooms")
+            lake.drop_table("chat.rooms")
+    assert [(report.outcome, report.fault) for report in lake.move("chat.rooms", "cold")] == [("done", None)]
+    assert [report.fault for report in lake.flush("chat.rooms")] == [None]
+    assert shared.read(freshness="eventual").to_pylist() == [{"id": 1}]
 
 
 @pytest.mark.parametrize("step", _STEPS)
@@ -539,7 +557,7 @@ def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lake
 
 
 def test_a_scope_that_a_late_mover_froze_is_found_and_let_go(lake: Lakehouse) -> None:
-    freeze(_target(lake, "ann"), 1, job_id="MV-1", clock=lake.warehouse.clock)
+    freeze(_target(lake, "ann"), 1, by("MV-1"))
     assert [(report.scope.user, bool(report.fault)) for report in lake.flush(NOTES)] == [("ann", True), ("bob", False)]
     assert [(found.subject, found.check) for found in lake.check() if not found.passed] == [(f"{NOTES}[ann]", "not_frozen")]
     assert [report.outcome for report in lake.cancel_move(NOTES)] == ["done", "skipped"]
@@ -588,11 +606,12 @@ def test_a_queued_move_is_taken_over_and_ends(lake: Lakehouse) -> None:
 
 
 @pytest.mark.disk
-def test_other_bytes_at_the_target_are_found(lake: Lakehouse) -> None:
+@pytest.mark.parametrize("change", [lambda data: data[:-1] + b"!", lambda data: data + b"!"], ids=["other", "longer"])
+def test_other_bytes_at_the_target_are_found(lake: Lakehouse, change: Callable[[bytes], bytes]) -> None:
     with pytest.raises(Died):
         _move(lake, reach=_dies("move:copied"))
     copied = sorted(Path(_cold(lake.warehouse.uri)).rglob("ann/*.parquet"))[0]
-    copied.write_bytes(copied.read_bytes()[:-1] + b"!")
+    copied.write_bytes(change(copied.read_bytes()))
     reports = lake.move(NOTES, "cold")
     assert [report.fault and report.fault.code for report in reports] == ["CONFLICT", None]
     assert "checksum" in reports[0].reason
@@ -669,3 +688,100 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     table.put_file({"id": 3}, "doc", b"three", name="three.txt", user="ann")
     lake.flush("chat.docs")
     assert table.get_file({"id": 3}, "doc", user="ann") == b"three"
+
+
+def _asleep(lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], reports: list[ScopeReport]) -> Sleeper:
+    """A mover that has lost its lock, and holds a file of ann's in its hands."""
+    with pytest.raises(Died):
+        _move(lake, reach=_dies("move:begun" if work is copy_scope else "move:closed"))
+    task = _task(lake, "ann")
+    return Sleeper(lambda reach: reports.append(work(task, reach)), "move:read")
+
+
+def _task(lake: Lakehouse, user: str) -> MoveTask:
+    """Of a mover whose lease is older than any other's."""
+    catalog, warehouse = lake.warehouse.catalog.read(), lake.warehouse
+    table = lake.table(NOTES).table
+    source, target = (warehouse.target_on(id_, catalog, table, user) for id_ in ("local", "cold"))
+    return MoveTask(source, target, "MV-0", 1, CarriedClock.of(warehouse.clock))
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("work", [copy_scope, move_scope])
+def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothing(
+    lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes when the table was flushed, rewritten and vacuumed at its new place."""
+    monkeypatch.setattr(moving, "_AT_ONCE", 1)
+    sleeper = _asleep(lake, work, [])
+    assert all(report.fault is None for report in lake.move(NOTES, "cold"))
+    lake.flush(NOTES)
+    lake.optimize(NOTES, zorder=["id"])
+    assert lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False)[0].fault is None
+    sleeper.wake()
+    _check_whole(lake)
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("work", [copy_scope, move_scope])
+def test_a_mover_that_slept_until_the_user_was_erased_leaves_nothing(
+    lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "_AT_ONCE", 1)
+    reports: list[ScopeReport] = []
+    sleeper = _asleep(lake, work, reports)
+    lake.move(NOTES, "cold")
+    lake.erase("ann")
+    sleeper.wake()
+    assert [report.fault and report.fault.code for report in reports] == ["CONFLICT"]
+    assert lake.verify_erased("ann", deep=True).findings == ()
+    assert [path for path in _data_left(_cold(lake.warehouse.uri)) if "/ann/" in path] == []
+    assert strong(_table(lake), "bob") == _ALL
+
+
+def test_a_copy_that_slept_for_a_day_writes_nothing(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slept(_: str) -> None:
+        monkeypatch.setattr("lakewarden.clock.system_clock", lambda: datetime.now(UTC) + timedelta(hours=25))
+
+    report = copy_scope(_task(lake, "ann"), slept)
+    assert report.fault is not None
+    assert "was planned 1 day, 1:00:00" in report.fault.message
+    assert _data_left(_cold(lake.warehouse.uri)) == []
+
+
+@pytest.mark.both_stores
+def test_an_erasure_clears_what_a_dead_copier_left_where_the_table_never_came(lake: Lakehouse) -> None:
+    _table(lake).write(notes({1: "x"}), user="ann")
+    for user in _USERS:
+        assert copy_scope(_task(lake, user)).fault is None
+    assert {finding.what for finding in lake.verify_erased("ann").findings} >= {"a file in the user's scope"}
+    assert lake.erase("ann").result == "complete"
+    left = _data_left(_cold(lake.warehouse.uri))
+    assert left
+    assert not any("/ann/" in path for path in left)
+
+
+class _Crowd:
+    """How many are here at once, at most."""
+
+    def __init__(self, barrier: threading.Barrier | None = None) -> None:
+        self._barrier, self._lock = barrier, threading.Lock()
+        self._here = self.most = 0
+
+    def __call__(self, _: str) -> None:
+        with self._lock:
+            self._here += 1
+            self.most = max(self.most, self._here)
+        if self._barrier is not None:
+            self._barrier.wait(60)
+        with self._lock:
+            self._here -= 1
+
+
+def test_files_of_a_scope_are_copied_at_once_as_far_as_memory_goes(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    together, alone = _Crowd(threading.Barrier(2)), _Crowd()
+    assert copy_scope(_task(lake, "ann"), together).fault is None
+    monkeypatch.setattr(moving, "_IN_HAND", 1)
+    monkeypatch.setattr(moving, "_PART", 100)
+    report = copy_scope(_task(lake, "bob"), alone)
+    assert (report.fault, report.metrics["files_copied"], alone.most) == (None, 4, 1)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.connection import Connection
+from lakewarden.clock import CarriedClock, random_id
+from lakewarden.connection import Connection, Location
+from lakewarden.delta.committing import TooLate
+from lakewarden.delta.files import batch_folder
 from lakewarden.delta.sweep import sweep_fence
 from lakewarden.errors import NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
+from lakewarden.operations.drop import DropTask, drop_scope
+from lakewarden.operations.erase import EraseTask, erase_scope
+from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.sweep import Swept, sweep
+from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope, TableName
+from lakewarden.storage.open import open_store
+from tests.delta.scopes import by
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import MinioServer
-from tests.fixtures.sleepers import sleeping_flush
+from tests.fixtures.sleepers import Sleeper, sleeping_flush
 
 _RETENTION = timedelta(hours=168)
 
@@ -42,6 +57,7 @@ def clock() -> Clock:
 @pytest.fixture
 def lake(warehouse_uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lakehouse]:
     monkeypatch.setattr("lakewarden.operations.flush.system_clock", clock)  # of tasks, which run anywhere
+    monkeypatch.setattr("lakewarden.clock.system_clock", clock)
     with Lakehouse.open(warehouse_uri, clock=clock) as opened:
         table = make_notes(opened, options={"COMPRESSION": "none"})
         for user in ("ann", "bob"):
@@ -61,6 +77,36 @@ def _below(place: AnyPath) -> list[str]:
 def _token(lake: Lakehouse, token: str) -> list[str]:
     paths: list[AnyPath] = [*path_of(lake.warehouse.uri).rglob("*")]
     return [str(path) for path in paths if not (isinstance(path, Path) and path.is_dir()) and token.encode() in path.read_bytes()]
+
+
+def _target(lake: Lakehouse) -> ScopeTarget:
+    """Ann's scope, as it is looked up now."""
+    return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName.parse(NOTES), "ann"))
+
+
+def _compacting(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
+    plan = plan_compact(target, CompactOptions(min_eligible_segments=2), clock=clock)
+    return lambda reach: run_compact(plan, job_id="CO-1", clock=clock, new_id=random_id, reach=reach)
+
+
+def _optimizing(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
+    plan = plan_optimize(target, OptimizeOptions(zorder=("id",)), clock=clock)
+    return lambda reach: run_optimize(plan, job_id="OP-1", clock=clock, new_id=random_id, reach=reach)
+
+
+def _restoring(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
+    plan = plan_restore(target, RestoreOptions(version=1), clock=clock)
+    return lambda reach: run_restore(plan, job_id="RS-1", clock=clock, new_id=random_id, reach=reach)
+
+
+def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
+    """Of a first commit, too, as of a table that is a month old: the new start has one of the same name."""
+    _compacting(target, clock)(no_faults)
+    clock.ahead = timedelta(hours=1)
+    plan = plan_vacuum(target, VacuumOptions(retain_hours=0, force=True), clock=clock)
+    assert plan.data_files
+    plan = replace(plan, log_files=(f"_delta_log/{0:020d}.json",))
+    return lambda reach: run_vacuum(plan, job_id="VA-1", clock=clock, new_id=random_id, reach=reach)
 
 
 @pytest.mark.both_stores
@@ -147,7 +193,8 @@ def test_a_flush_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehou
         lake.erase("ann")
     clock.ahead = _RETENTION + timedelta(hours=1)
     if place == "after-data-file":
-        (scope_path(lake, "ann") / "unnoticed.parquet").write_bytes(b"as if it were the flush's")
+        for name in ("unnoticed.parquet", f"{batch_folder(0, random_id)}/part-0.parquet"):
+            open_store(Location(str(scope_path(lake, "ann")))).put(name, b"as if it were the flush's")
     assert sweep(lake.warehouse, "VC-1").failed == ()
     flush.wake()
     assert _token(lake, "token-of-ann") == []
@@ -190,13 +237,67 @@ def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
     fate = sweep_fence(
         lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
         datetime.now(UTC) + timedelta(hours=1),
-        job_id="VC-1",
+        by("VC-1"),
     )
     flush.wake()
     lake.flush()
     assert fate == "gone"
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
     assert target.exists()
+
+
+_UPKEEP: dict[str, tuple[str, Callable[[ScopeTarget, Clock], Callable[[Reach], object]]]] = {
+    "compact:read": ("after-read", _compacting),
+    "compact:written": ("after-data-file", _compacting),
+    "optimize": ("after-data-file", _optimizing),
+    "restore": ("after-read", _restoring),
+    "vacuum": ("after-start", _vacuuming),
+}
+
+
+@pytest.mark.parametrize("upkeep", _UPKEEP)
+def test_upkeep_that_sleeps_through_the_sweep_brings_nothing_back(lake: Lakehouse, clock: Clock, upkeep: str) -> None:
+    table = lake.table(NOTES)
+    for key in (2, 3):
+        table.write(notes({key: "token-of-ann"}), user="ann")
+        lake.flush()
+    place, prepared = _UPKEEP[upkeep]
+    sleeper = Sleeper(prepared(_target(lake), clock), place)
+    lake.erase("ann")
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    assert sweep(lake.warehouse, "VC-1") == Swept(fences=1)
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    sleeper.wake()
+    assert isinstance(sleeper.error, TooLate)
+    assert _token(lake, "token-of-ann") == []
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+    assert all(finding.passed and not (finding.check == "orphans" and finding.message) for finding in lake.check())
+
+
+def test_a_drop_that_sleeps_until_the_table_is_made_anew_leaves_that_alone(lake: Lakehouse, clock: Clock) -> None:
+    task = DropTask(_target(lake), "CL-1", CarriedClock.of(clock))
+    lake.drop_table(NOTES)
+    table = make_notes(lake)
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    report = drop_scope(task)
+    assert report.fault is not None
+    assert "rows of another table by now" in report.fault.message
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
+def test_an_erasure_that_sleeps_until_the_user_is_open_again_leaves_the_new_start_alone(lake: Lakehouse, clock: Clock) -> None:
+    table, warehouse = lake.table(NOTES), lake.warehouse
+    where = (warehouse.state.uri, table.table.log_id, warehouse.erasures.mark("ann"))
+    task = EraseTask(_target(lake), 0, "UC-1", CarriedClock.of(clock), *where)
+    lake.erase("ann")
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    report = erase_scope(task)
+    assert report.fault is not None
+    assert "was ended by another process meanwhile" in report.fault.message
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
 
 
 @pytest.mark.disk  # only the table lies in a bucket

@@ -183,14 +183,16 @@ def test_a_later_vacuum_with_a_longer_retention_brings_nothing_back(tmp_path: Pa
 
 
 @pytest.mark.disk
-def test_a_file_that_nobody_committed_goes_when_it_is_old_enough(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["batch-9-lost.parquet", "batch-9-lost/part-0.parquet"])
+def test_a_file_that_nobody_committed_goes_when_it_is_old_enough(tmp_path: Path, name: str) -> None:
     scope = _compacted(tmp_path / "t")
-    orphan = tmp_path / "t" / "batch-9-lost.parquet"
+    orphan = tmp_path / "t" / name
+    orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"half")
     _age(orphan, 6)
     assert vacuum(scope).outcome == "skipped"
     _age(orphan, 8)
-    assert vacuum(scope).files == (orphan.name,)
+    assert vacuum(scope).files == (name,)
 
 
 @pytest.mark.disk

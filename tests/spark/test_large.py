@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.clock import random_id
 from lakewarden.connection import Connection, Location
-from lakewarden.errors import Corrupt
+from lakewarden.delta.files import batch_folder, seq_range
+from lakewarden.delta.footer import spark_file
+from lakewarden.delta.schema import file_schema
+from lakewarden.delta.stats import stats_json
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
+from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import FlushSettings, Settings, SparkSettings
-from lakewarden.spark import s3a
+from lakewarden.spark import s3a, s3a_files
+from lakewarden.storage.open import open_store
 from lakewarden.table import TableClient
+from lakewarden.verify import formats
 from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import S3A_KEYS, MinioServer
 
@@ -123,24 +135,28 @@ def test_deletes_of_what_is_not_there_and_of_everything(lake: Lakehouse) -> None
 
 @pytest.fixture
 def s3a_lake(minio: MinioServer, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path) -> Iterator[Lakehouse]:
-    """A warehouse on disk with a storage on S3, whose large scopes Spark itself reads: our own reader may not."""
+    """A warehouse on disk with a storage on S3, whose large scopes Spark itself reads and writes: our own functions may not."""
     for name, value in minio.credentials(S3A_KEYS).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("lakewarden.spark.large._cold_reader", _no_reader)
+    monkeypatch.setattr("lakewarden.spark.large._writer", _no_writer)
     settings = Settings(flush=FlushSettings(large_scope_bytes=1), spark=SparkSettings(s3a=True))
     with Lakehouse.open(str(tmp_path / "warehouse"), settings=settings, spark=lambda: spark) as lake:
         connection = Connection(endpoint=minio.endpoint, credentials=f"env:{S3A_KEYS}")
-        lake.create_storage("s3a", type="s3", base=minio.prefix_for("s3a storage"), connection=connection)
+        lake.create_storage("s3a", type="s3", base=minio.prefix_for(str(tmp_path)), connection=connection)
         lake.create_namespace("chat")
         yield lake
 
 
 @pytest.mark.disk
-def test_spark_reads_over_s3a_what_is_then_committed_as_ever(s3a_lake: Lakehouse, spark: SparkSession) -> None:
-    names = ("bigint", "smallint", "text", "timestamp", "bytes", "double", "date")
-    columns = [*(Column(name, name.upper()) for name in names), Column("number", "DECIMAL(9,2)")]
-    options = {"STORAGE_ID": "s3a"}
-    table = s3a_lake.create_table("chat.s3a", columns=columns, primary_key=["bigint"], options=options)
+def test_spark_reads_and_writes_over_s3a_what_is_then_committed_as_ever(s3a_lake: Lakehouse, spark: SparkSession) -> None:
+    names = ("bigint", "smallint", "text", "timestamp", "bytes", "double", "date", "boolean", "float", "uuid")
+    columns = [
+        *(Column(name, name.upper()) for name in names),
+        Column("number", "DECIMAL(9,2)"),
+        Column("large", "DECIMAL(38,10)"),
+    ]
+    table = s3a_lake.create_table("chat.s3a", columns=columns, primary_key=["bigint"], options={"STORAGE_ID": "s3a"})
     model: dict[int, dict[str, Any]] = {}
     for step in range(2):
         first = 100 * step
@@ -152,10 +168,71 @@ def test_spark_reads_over_s3a_what_is_then_committed_as_ever(s3a_lake: Lakehouse
         _flush(s3a_lake)
         assert {row["bigint"]: row for row in table.read(freshness="eventual").to_pylist()} == model
 
-    place = s3a_lake.warehouse.target(s3a_lake.warehouse.catalog.read(), Scope(TableName("chat", "s3a"))).location
-    assert s3a.reads(spark, place, ["gone.parquet"], os.environ)
+    place = _target(s3a_lake, "s3a", None)
+    opened = ScopeTable.open(place.location)
+    assert opened is not None
+    (live,) = opened.files()
+    data = open_store(place.location).get(live.path)
+    assert (live.size, live.rows) == (len(data), len(model))
+    written = pq.read_table(pa.BufferReader(data))
+    assert written.schema.remove_metadata().equals(file_schema(place.schema), check_metadata=True), "names, types and field ids"
+    assert (live.min_seq, live.max_seq) == seq_range(written)
+    told, known = (json.loads(text) for text in (spark_file(place, live.path, live.size).stats, stats_json(written)))
+    for ends in ("minValues", "maxValues"):
+        assert told[ends] == {name: value for name, value in known[ends].items() if name not in ("double", "float")}
+    assert told["nullCount"] == known["nullCount"]
+    assert s3a.reaches(spark, place.location, ["gone.parquet"], os.environ)
     with pytest.raises(Corrupt, match=r"over s3a: .*gone\.parquet"):
-        s3a.read(spark, place, ["gone.parquet"], pa.schema([("id", pa.int64())]))
+        s3a.read(spark, place.location, ["gone.parquet"], pa.schema([("id", pa.int64())]))
+
+
+@pytest.mark.disk
+def test_what_a_dead_writer_left_over_s3a_is_found_and_erased(s3a_lake: Lakehouse, spark: SparkSession) -> None:
+    table = make_notes(s3a_lake, options={"STORAGE_ID": "s3a"})
+    for user in ("ann", "bob"):
+        table.write(notes({1: f"of {user}"}), user=user)
+    s3a_lake.flush()
+    target, folder = _target(s3a_lake, "notes", "ann"), batch_folder(1, random_id)
+    rows = spark.range(0, 2, 1, 2).mapInArrow(_one_row_or_failure, "id long, text string, _seq long")
+    with pytest.raises(StorageUnavailable, match=r"cannot write files of s3://.*over s3a"):
+        s3a_files.write(rows, target, folder)
+
+    place = open_store(target.location)
+    left = place.list(folder)
+    assert [(formats.footer(place.get(found.key)) or {})["lakewarden.user"] for found in left] == ["ann"]
+    assert not [found for found in place.list("") if "_temporary" in found.key or found.key.startswith("__")]
+    (orphans,) = [found.message for found in s3a_lake.check() if found.check == "orphans" and found.message]
+    assert orphans.startswith("1 files of ")
+
+    around = open_store(replace(target.location, uri=target.location.uri.removesuffix("/ann")))
+    around.put("kept/copy.parquet", place.get(left[0].key))
+    with pytest.raises(Conflict, match=r"its footer names the user .*copy\.parquet"):
+        s3a_lake.erase("ann", deep=True)
+    around.delete(["kept/copy.parquet"])
+    assert s3a_lake.erase("ann", deep=True).result == "complete"
+    assert not [found for found in place.list("") if not found.key.startswith("_delta_log/")]
+
+    table.delete(keys([1]), user="bob")
+    s3a_lake.flush()
+    assert strong(table, "bob") == eventual(table, "bob") == {}
+    assert [name for name in around.list("bob") if "/batch-1-" in name.key] == [], "a file without rows"
+
+
+def _one_row_or_failure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first task writes a file, the second one dies."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["id"]:
+                raise OSError("no more")
+            yield pa.RecordBatch.from_pylist([{"id": 7, "text": "late", "_seq": 9}])
+
+
+def _target(lake: Lakehouse, name: str, user: str | None) -> ScopeTarget:
+    return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName("chat", name), user))
+
+
+def _no_writer(_target: object, _number: int) -> None:
+    pytest.fail("our own writer was used")
 
 
 def _no_reader(_target: object, paths: list[str], _ids: object) -> None:
@@ -170,16 +247,20 @@ def _of_every_type(key: int, step: int) -> dict[str, Any]:
         "timestamp": datetime(2024, 5, 1, 10, 0, 0, key, tzinfo=UTC),
         "bytes": bytes([key % 256]),
         "double": key / 7 if key % 5 else None,
-        "date": date(2024, 1, 1 + key % 28),
+        "date": date(1 + key, 1, 1 + key % 28),
+        "boolean": bool(key % 2),
+        "float": key / 4,
+        "uuid": f"{key:08x}-0000-4000-8000-000000000000",
+        "large": Decimal(key) / 8 if key % 3 else None,
         "number": Decimal(key) / 4,
     }
 
 
 def test_a_bucket_that_is_reached_in_two_ways_is_read_by_our_own_client(spark: SparkSession) -> None:
     one, other = (Location("s3://twice", Connection(endpoint="http://127.0.0.1:9", region=name)) for name in ("a", "b"))
-    assert [s3a.reads(spark, place, ["a.parquet"], {}) for place in (one, other, one)] == [True, False, True]
-    assert not s3a.reads(spark, one, ["a[1].parquet"], {}), "Hadoop takes it for a pattern"
-    assert not s3a.reads(spark, Location("/srv/lake"), ["a.parquet"], {})
+    assert [s3a.reaches(spark, place, ["a.parquet"], {}) for place in (one, other, one)] == [True, False, True]
+    assert not s3a.reaches(spark, one, ["a[1].parquet"], {}), "Hadoop takes it for a pattern"
+    assert not s3a.reaches(spark, Location("/srv/lake"), ["a.parquet"], {})
 
 
 def _typed(rows: list[dict[str, str]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every store keeps the same promises: on disk, in memory, and on a real S3 server."""
+"""Every store keeps the same promises: on disk, in memory, on a real S3 server, and on an emulator of Azure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ Open = Callable[[str], ObjectStore]
 """Opens a place below the test's own one."""
 
 
-@pytest.fixture(params=["disk", "memory", pytest.param("minio", marks=pytest.mark.minio)])
+_MINIO = pytest.param("minio", marks=pytest.mark.minio)
+_AZURITE = pytest.param("azurite", marks=pytest.mark.azurite)
+
+
+@pytest.fixture(params=["disk", "memory", _MINIO, _AZURITE])
 def open_below(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    if request.param == "minio":
-        base: str = request.getfixturevalue("s3_warehouse_uri")
+    if request.param in ("minio", "azurite"):
+        base: str = request.getfixturevalue(request.param).prefix_for(request.node.nodeid)
     else:
         base = str(tmp_path) if request.param == "disk" else f"memory://{random_id()}"
     return lambda place: open_store(Location(f"{base}/{place}"))

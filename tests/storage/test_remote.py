@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.storage import remote
 from lakewarden.storage.location import canonical
 from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store
@@ -43,8 +45,35 @@ def test_wrong_credentials_are_told(s3_warehouse_uri: str, monkeypatch: pytest.M
     assert "hunter2" not in refusal.value.message
 
 
+def test_a_large_object_is_one_request(minio: MinioServer, s3_warehouse_uri: str) -> None:
+    """Else a process that is killed leaves parts that no listing shows."""
+    store, large = open_store(Location(s3_warehouse_uri)), bytes(12 << 20)
+    store.put("put", large)
+    store.create("created", large)
+    bucket, _, prefix = s3_warehouse_uri.removeprefix("s3://").partition("/")
+    client = boto3.client("s3", endpoint_url=minio.endpoint)
+    for name in ("put", "created"):
+        found = client.head_object(Bucket=bucket, Key=f"{prefix}/{name}")
+        assert (found["ContentLength"], "-" in found["ETag"]) == (len(large), False), "the ETag of parts has their number"
+
+
+def test_what_is_too_large_for_one_request_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_AT_MOST", 3)
+    store = open_store(Location(f"memory://{random_id()}"))
+    store.put("small", b"abc")
+    for call in (store.put, store.create):
+        with pytest.raises(StorageRefused, match="it has 4 bytes, and 3 are the most in one request"):
+            call("large", b"abcd")
+    assert [found.key for found in store.list("")] == ["small"]
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(0, 0), (1 << 20, 0), (64 << 20, 120), (128 << 20, 240), (5_000_000_000, 15360)])
+def test_a_larger_body_has_more_time(size: int, seconds: int) -> None:
+    assert remote._seconds(size) == seconds  # nobody sends that much here
+
+
 def test_an_account_that_nothing_names_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING"):
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_USE_EMULATOR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(StorageRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
         open_store(Location("az://container/x")).create("a", b"x")

@@ -1,0 +1,83 @@
+"""Data files on S3 that Spark itself writes, over `s3a://`: by Delta's own writer, and committed by nobody yet.
+
+Delta's writer needs no committer of Hadoop's: a task puts its files where they stay, under names that no other file has, and
+the driver is told which of them count. What a task or driver that dies leaves behind are whole files, which tell whose they
+are, and which a vacuum removes (docs/decisions/0015).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
+
+from lakewarden.delta.files import NewFile, scope_keys
+from lakewarden.delta.fitting import field_id
+from lakewarden.delta.footer import spark_file
+from lakewarden.delta.place import place_of
+from lakewarden.delta.schema import SEQ, file_schema
+from lakewarden.report import ScopeTarget
+from lakewarden.spark import s3a
+
+_OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
+"""Delta's statistics are not looked at: its texts are shorter than ours, its moments less exact."""
+
+LARGEST = 1 << 30
+"""Bytes of a file: S3 takes five times as much in one request, and partitions are not all of one size."""
+
+
+def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
+    """Writes one file for each partition that has rows, into a folder of the scope that nobody else has.
+
+    Raises:
+        StorageRefused, StorageUnavailable: the store says no, or cannot be reached; what was written is an orphan.
+    """
+    with s3a.explained(f"cannot write files of {target.location} over s3a"):
+        found = _written(_described(rows, target), s3a.uri(target.location, folder), target.compression)
+    files = [spark_file(target, f"{folder}/{one.path}", one.size) for one in found]
+    kept = [file for file in files if file.rows]
+    place = place_of(target.location)
+    place.delete(set(place.names(folder)) - {file.path for file in kept})  # of tasks that were tried again, and of none
+    return kept
+
+
+@dataclass(frozen=True)
+class _Written:
+    path: str
+    size: int
+
+
+def _written(rows: DataFrame, uri: str, compression: str) -> list[_Written]:
+    """Lets a transaction of Delta's write, on a table that is not there, and leaves it at that."""
+    session = rows.sparkSession
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    jvm: Any = session._jvm  # pyspark's own way to it
+    delta, started = jvm.org.apache.spark.sql.delta, session._jsparkSession
+    given = jvm.PythonUtils.toScalaMap({"compression": compression})
+    options = jvm.scala.Option.apply(delta.DeltaOptions(given, started.sessionState().conf()))
+    transaction = delta.DeltaLog.forTable(started, uri).startTransaction()
+    transaction.updateMetadata(delta.actions.Action.fromJson(_metadata(rows)), False)
+    added = transaction.writeFiles(rows._jdf, options)
+    return [_Written(added.apply(at).path(), added.apply(at).size()) for at in range(added.size())]
+
+
+def _metadata(rows: DataFrame) -> str:
+    """Delta's action that says which columns a table has, and how its files are written."""
+    columns = {"schemaString": rows.schema.json(), "partitionColumns": []}
+    written = {"format": {"provider": "parquet", "options": {}}, "configuration": _OPTIONS}
+    return json.dumps({"metaData": {"id": "never committed"} | columns | written})
+
+
+def _described(rows: DataFrame, target: ScopeTarget) -> DataFrame:
+    """The columns in their order, with what is to stand in the footer: their ids, and with `_seq` whose rows they are."""
+    schema = file_schema(target.schema)
+    return rows.select(*(F.col(field.name).alias(field.name, metadata=_said(field, target)) for field in schema))
+
+
+def _said(field: pa.Field[Any], target: ScopeTarget) -> dict[str, str | int]:
+    keys = {key.decode(): value for key, value in scope_keys(target).items()} if field.name == SEQ else {}
+    return {"parquet.field.id": field_id(field)} | keys

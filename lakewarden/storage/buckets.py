@@ -1,0 +1,57 @@
+"""A place as boto3 knows it, for what obstore has no call for: old versions of objects, and uploads that were never ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.connection import Location
+from lakewarden.storage.location import canonical
+from lakewarden.storage.options import boto_options
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """`prefix` of the keys below the place, with a slash at its end."""
+
+    client: Any
+    name: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to do in a bucket. `run` returns what remains to be done by hand, as do the others say where it cannot be run:
+    without boto3, on another kind of store, and (before the error) where the store refuses."""
+
+    run: Callable[[Bucket], str]
+    without_boto3: str
+    elsewhere: str
+    refused: str
+
+
+def in_buckets(places: Iterable[Location], work: Work) -> str:
+    """Does it in each place that lies in a bucket; what remains to be done by hand, empty where nothing does."""
+    notes = (_in_bucket(place, work) for place in places)
+    return "; ".join(sorted({note for note in notes if note}))
+
+
+def _in_bucket(place: Location, work: Work) -> str:
+    scheme, separator, rest = canonical(place.uri).partition("://")
+    if not separator or scheme == "memory":
+        return ""
+    if scheme != "s3":
+        return work.elsewhere
+    try:
+        import boto3  # an optional dependency
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        return work.without_boto3
+    name, _, prefix = rest.partition("/")
+    client = boto3.client("s3", **boto_options(place, os.environ))
+    try:
+        return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
+    except (BotoCoreError, ClientError) as error:
+        return f"{work.refused} in {name}: {error}"
