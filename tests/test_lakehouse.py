@@ -133,6 +133,18 @@ def test_pending_and_status(lake: Lakehouse, clock: Clock) -> None:
     assert lake.status() == []
 
 
+def test_a_table_that_cannot_be_opened_hides_no_other_in_the_status(lake: Lakehouse) -> None:
+    table = make_notes(lake)
+    table.write(notes({1: "a"}), user="ann")
+    lake.flush()
+    (scope_path(lake, "ann") / "_delta_log" / f"{0:020}.json").write_bytes(b"no commit")
+    for user in ("ann", "bob"):
+        table.write(notes({2: "b"}), user=user)
+    ann, bob = sorted(lake.status(), key=lambda one: str(one.user))
+    assert (ann.pending_rows, ann.version, bob.pending_rows, bob.error) == (1, None, 1, None)
+    assert "ann" in str(ann.error)
+
+
 @pytest.mark.parametrize(
     ("policy", "rows", "seconds", "reason"),
     [

@@ -119,7 +119,7 @@ def erase(
     reach("erase:fenced")
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)
-    exports = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
+    exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
     if not asked.tables:
         _hide(warehouse, jobs, user, tally)
     reach("erase:forgotten")
@@ -132,7 +132,7 @@ def erase(
     exported = tuple(record.target for record in exports)
     searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
     reach("erase:searched")
-    to_do = "; ".join(note for note in (uploads, versions) if note)
+    to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
     certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
@@ -239,22 +239,23 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
 
 
-def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> list[ExportRecord]:
-    """Exports that hold one of the tables go as a whole; the record goes last. Returns those whose place is still there."""
-    gone = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
-    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(gone))))
-    there = [record for record in gone if _emptied(record.target)]
-    warehouse.exports.forget(gone)
-    return there
-
-
-def _emptied(uri: str) -> bool:
-    place = open_store(Location(uri))
-    try:
-        place.delete([found.key for found in place.list("")])
-    except NoBucket:
-        return False
-    return True
+def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:
+    """Exports that hold one of the tables go as a whole; the record goes last. Returns those whose place is still there, and
+    what to do about the others."""
+    known = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
+    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(known))))
+    there, gone = [], []
+    for record in known:
+        place = open_store(Location(record.target))
+        try:
+            place.delete([found.key for found in place.list("")])
+            there.append(record)
+        except NoBucket:
+            gone.append(
+                f"there is no bucket for the export at {record.target} any more: if it only has another address, empty it"
+            )
+    warehouse.exports.forget(known)
+    return there, gone
 
 
 def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:

@@ -10,7 +10,9 @@ from datetime import datetime
 from lakewarden.catalog.model import Catalog
 from lakewarden.delta.history import history
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import LakewardenError
 from lakewarden.planning.pending import Pending
+from lakewarden.report import ScopeState, ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _THREADS = 8
@@ -30,6 +32,8 @@ class ScopeStatus:
     files: int
     bytes: int
     last_operation: str | None
+    error: str | None
+    """Why the Delta table could not be looked at."""
 
 
 def status(warehouse: Warehouse, pending: Sequence[Pending]) -> list[ScopeStatus]:
@@ -41,10 +45,7 @@ def status(warehouse: Warehouse, pending: Sequence[Pending]) -> list[ScopeStatus
 
 
 def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -> ScopeStatus:
-    target = warehouse.target(catalog, one.scope)
-    table = ScopeTable.open(target.location)
-    state = table.state(target.app_id) if table else None
-    newest = history(target.location, 1, None) if table else []
+    state, last_operation, error = _cold(warehouse.target(catalog, one.scope))
     return ScopeStatus(
         table=str(one.table),
         user=one.user,
@@ -55,5 +56,18 @@ def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -
         version=state.version if state else None,
         files=state.files if state else 0,
         bytes=state.bytes if state else 0,
-        last_operation=newest[0].operation if newest else None,
+        last_operation=last_operation,
+        error=error,
     )
+
+
+def _cold(target: ScopeTarget) -> tuple[ScopeState | None, str | None, str | None]:
+    """The Delta table's state and last operation; or why they are not known, which hides no other scope."""
+    try:
+        table = ScopeTable.open(target.location)
+        if table is None:
+            return None, None, None
+        newest = history(target.location, 1, None)
+        return table.state(target.app_id), newest[0].operation if newest else None, None
+    except LakewardenError as error:
+        return None, None, error.message

@@ -152,7 +152,9 @@ class RemoteObjects:
         with self._explained("delete", gone[0]):
             try:
                 obstore.delete(self._client(), paths)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if failure_of(str(error)):
+                    raise self._no_bucket("delete", gone[0]) from None
                 self._delete_each(paths)
 
     def _delete_each(self, paths: Sequence[str]) -> None:

@@ -32,6 +32,8 @@ def test_a_bucket_that_is_not_there_is_told() -> None:
         store.get("a")
     with pytest.raises(StorageRefused, match="no-such-bucket"):
         store.list("a")
+    with pytest.raises(StorageRefused, match="no-such-bucket"):
+        store.delete(["a", "b"])
 
 
 @pytest.mark.minio
