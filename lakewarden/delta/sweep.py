@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Literal
@@ -30,12 +31,17 @@ from lakewarden.storage.open import open_store
 _DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
 """Data files, also those in a flush's directory; what else lies deeper may be another scope."""
 
+Still = Callable[[], None]
+
 Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
 
 
-def sweep_fence(location: Location, before: datetime, by: Committer, *, reach: Reach = no_faults) -> Fate:
+def sweep_fence(location: Location, before: datetime, by: Committer, still: Still, *, reach: Reach = no_faults) -> Fate:
     """Removes a fence if everything in its place was written before that moment. May be repeated.
+
+    Args:
+        still: raises `Conflict` when somebody else may be at it; asked right before the deletes.
 
     Raises:
         Corrupt, StorageUnavailable: the place can't be read; nothing was removed.
@@ -63,6 +69,8 @@ def sweep_fence(location: Location, before: datetime, by: Committer, *, reach: R
     with delta_errors(f"cannot checkpoint {location}"):
         table.delta.create_checkpoint()
     sync([location.uri])  # else a power cut could keep the deletes and lose the mark
+    reach("sweep:checkpointed")
+    still()
     _remove(location, table.version, [found.key for found in listing if found.modified < before], reach)
     return "gone"
 

@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
+from lakewarden.catalog.leases import held
 from lakewarden.clock import to_millis
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.committing import Committer
-from lakewarden.delta.sweep import sweep_fence
+from lakewarden.delta.sweep import Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.names import home
@@ -26,6 +27,8 @@ from lakewarden.storage.open import open_store
 from lakewarden.warehouse import Warehouse
 
 _ROOT = "graves"
+_LOCK = ("_lakewarden", "fences")
+"""A name that no table has: no namespace begins with an underscore."""
 _AT_ONCE = 1_000
 """Notes that one sweep looks at; the others wait for the next."""
 
@@ -70,16 +73,31 @@ def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_
 def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
     """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time.
 
+    One process at a time, under the catalog's lock: whoever slept while another removed a fence would delete the first
+    commits of somebody who has started anew since, for their names are those of the fence's.
+
     Raises:
+        Conflict: others sweep, and take too long for it.
         Corrupt, StorageUnavailable: a note can't be read.
     """
     before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
+    if not _due(warehouse.state, before):
+        return Swept()
+    with warehouse.locks.create().hold(*_LOCK) as lease:
+
+        def still() -> None:
+            held(warehouse.catalog.read(), lease)
+
+        return _sweep(warehouse, before, _Sweeper(job_id, still, reach))
+
+
+def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
     graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
     wanted: dict[Ground, set[str]] = defaultdict(set)
     for grave in graves:
         for ground, marks in grave.fences.items():
             wanted[ground] |= marks
-    found = {ground: _sweep_ground(warehouse, ground, marks, before, job_id, reach) for ground, marks in wanted.items()}
+    found = {ground: _sweep_ground(warehouse, ground, marks, before, sweeper) for ground, marks in wanted.items()}
     seals = 0
     for grave in graves:
         over = grave.log_id is None or _sweep_log(warehouse.state, grave.log_id, before)
@@ -88,6 +106,15 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
             warehouse.state.delete([grave.key])
     failed = tuple(why for ground in found.values() for why in ground.failed)
     return Swept(sum(ground.gone for ground in found.values()), seals, failed)
+
+
+@dataclass(frozen=True)
+class _Sweeper:
+    """Who sweeps. `still` raises `Conflict` once the lock is lost; deletes can't be fenced, so it is asked right before them."""
+
+    job_id: str
+    still: Still
+    reach: Reach
 
 
 @dataclass
@@ -99,7 +126,7 @@ class _Ground:
     failed: list[str] = field(default_factory=list)
 
 
-def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, job_id: str, reach: Reach) -> _Ground:
+def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, sweeper: _Sweeper) -> _Ground:
     place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
     try:
         names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
@@ -111,7 +138,9 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
         if (mark := warehouse.erasures.mark(name)) not in marks:
             continue
         try:
-            fate = sweep_fence(place.below(name), before, Committer(job_id, clock(), clock), reach=reach)
+            fate = sweep_fence(
+                place.below(name), before, Committer(sweeper.job_id, clock(), clock), sweeper.still, reach=sweeper.reach
+            )
         except LakewardenError as error:
             found.failed.append(error.message.replace(name, mark))
             fate = "too young"

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
+from lakewarden.catalog.leases import give_back, grant
 from lakewarden.clock import CarriedClock, random_id
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.committing import TooLate
 from lakewarden.delta.files import batch_folder
 from lakewarden.delta.sweep import sweep_fence
-from lakewarden.errors import NotFound
+from lakewarden.errors import Conflict, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.drop import DropTask, drop_scope
@@ -227,6 +228,23 @@ def test_a_sweep_that_dies_is_done_by_the_next(lake: Lakehouse, clock: Clock, st
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
 
 
+def test_a_sweep_that_slept_through_anothers_deletes_nothing_of_who_began_anew(lake: Lakehouse, clock: Clock) -> None:
+    lake.erase("ann")
+    clock.ahead = _RETENTION + timedelta(hours=1)
+    catalog = lake.warehouse.catalog
+    sleeper = Sleeper(lambda reach: sweep(lake.warehouse, "VC-1", reach=reach), "sweep:checkpointed")
+    (lease,) = catalog.read().leases.values()
+    taken = catalog.change(grant(lease.name, "another", 20.0, lease)).leases[lease.name]  # as if it had not been renewed
+    catalog.change(give_back(taken))
+    assert sweep(lake.warehouse, "VC-2") == Swept(fences=1)
+    table = lake.table(NOTES)
+    table.write(notes({5: "anew"}), user="ann")
+    lake.flush()
+    sleeper.wake()
+    assert isinstance(sleeper.error, Conflict)
+    assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
+
+
 def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
     """Or it comes later, and waits: never does a delete hit what was committed."""
     lake.erase("ann")
@@ -238,6 +256,7 @@ def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
         lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
         datetime.now(UTC) + timedelta(hours=1),
         by("VC-1"),
+        lambda: None,
     )
     flush.wake()
     lake.flush()
