@@ -20,9 +20,9 @@ from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location
 from lakewarden.delta.cached import ColdCache, ColumnCache
-from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.reopening import TableCache
-from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound
+from lakewarden.delta.uri import delta_uri
+from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, StorageRefused
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.writer import LogWriter
@@ -229,11 +229,23 @@ def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId
         return _read_identity(state)
     except Missing:
         delta_uri(uri)  # a place at which no Delta table can be kept is refused before anything lies there
+        _check_nobodys(uri)
         if probe(open_store(Location(uri).below(LOCAL_BASE)), new_id).folds_case:
             catalog.change(lambda before: fold_case(before, LOCAL))
         with suppress(AlreadyThere):  # another process made it in between: its uuid holds
             state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
     return _read_identity(state)
+
+
+def _check_nobodys(uri: str) -> None:
+    """Raises:
+    InUse: the place lies in a warehouse, which would take this one for data of its tenants.
+    """
+    above = uri
+    while (above := above.rpartition("/")[0]) and not above.endswith("/"):
+        with suppress(Missing, StorageRefused):  # who may not read there has no way to know
+            open_store(Location(above).below(STATE)).get(_IDENTITY)
+            raise InUse(f"cannot make a warehouse at {uri}: it lies in the one at {above}; open that, or choose another place")
 
 
 def _read_identity(state: ObjectStore) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
+from lakewarden.errors import Conflict, ConstraintViolation, InUse, InvalidArgument, NotFound
 from lakewarden.operations.audit import AuditLog
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import MaintenanceSettings, Settings
@@ -400,3 +400,12 @@ def test_a_vacuum_lets_go_of_old_jobs_and_acts(warehouse_uri: str, clock: Clock)
         assert left(9) == (["1 done"], ["CREATE_USER"])
         assert left(2) == (["removed 1 jobs and 0 entries of the audit log, which were too old"], ["CREATE_USER"])
         assert left(10)[1] == []
+
+
+def test_a_warehouse_within_another_is_refused(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        for inside in ("data", "data/chat/notes"):
+            with pytest.raises(InUse, match="lies in the one at"):
+                Lakehouse.open(f"{lake.warehouse.uri}/{inside}")
+            assert not path_of(f"{warehouse_uri}/{inside}/_lakewarden").exists()
+    Lakehouse.open(f"{warehouse_uri}-2").close()

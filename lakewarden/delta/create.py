@@ -11,11 +11,11 @@ from deltalake.transaction import create_table_with_add_actions
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.committing import NO_CHECKPOINT, added, commit_properties, transactions_of
 from lakewarden.delta.files import NewFile
-from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.outcome import certain
 from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.uri import delta_uri
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import local_path
 from lakewarden.storage.options import delta_options

@@ -9,25 +9,12 @@ from deltalake import DeltaTable
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.errors import Corrupt, NotFound, Unsupported
+from lakewarden.delta.uri import delta_uri
+from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.location import local_path
 from lakewarden.storage.options import delta_options
 
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 _NO_FILES = re.compile(r"No files in log segment|does not exist")
-
-
-def delta_uri(uri: str) -> str:
-    """The place as deltalake takes it.
-
-    Raises:
-        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and goes elsewhere.
-    """
-    path = local_path(uri)
-    place = uri if path is None else str(path)
-    if _ESCAPE.search(place):
-        raise Unsupported(f"{place}: deltalake takes a % with two hex digits, and a backslash, for an escape; use a path without")
-    return place
 
 
 def opened(location: Location, version: int | None) -> DeltaTable:

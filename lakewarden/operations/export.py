@@ -13,8 +13,8 @@ from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
-from lakewarden.delta.opening import delta_uri
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.exported import MANIFEST, Export, ExportedTable

@@ -11,7 +11,7 @@ from lakewarden.catalog import changes
 from lakewarden.catalog.model import Catalog, Storage, StorageType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.connection import Connection, Location
-from lakewarden.delta.opening import delta_uri
+from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
