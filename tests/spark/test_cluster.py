@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from lakewarden import Lakehouse
 from tests.fixtures.cluster import Cluster, serve_cluster
-from tests.fixtures.lakes import NOTES, cold_seqs, eventual, log_files, make_notes, strong
+from tests.fixtures.lakes import NOTES, cold_seqs, eventual, log_files, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Proxy, Weather, proxy_of
 
@@ -42,9 +43,11 @@ def _write(lake: Lakehouse) -> None:
     make_notes(lake).write(rows, user_column="owner")
 
 
-def _flush(cluster: Cluster, uri: str, directory: Path, archive: Path | None = None) -> subprocess.Popen[str]:
+def _flush(
+    cluster: Cluster, uri: str, directory: Path, archive: Path | None = None, settings: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     command = [*_CLI, "flush", NOTES, "--warehouse", uri]
-    environment = os.environ | cluster.environment
+    environment = os.environ | cluster.environment | dict(settings or {})
     if archive is not None:
         del environment["PYSPARK_PYTHON"]
         environment["LAKEWARDEN_SPARK__EXECUTOR_ARCHIVE"] = str(archive)
@@ -108,9 +111,39 @@ def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy
         _check(lake)
 
 
+def test_an_executor_that_is_killed_while_it_writes_over_s3a_costs_nothing(
+    cluster: Cluster, proxy: Proxy, s3_warehouse_uri: str, tmp_path: Path
+) -> None:
+    large = {"LAKEWARDEN_FLUSH__LARGE_SCOPE_BYTES": "1", "LAKEWARDEN_SPARK__S3A": "true", "AWS_ENDPOINT_URL": proxy.endpoint}
+    with Lakehouse.open(s3_warehouse_uri) as lake:
+        table = make_notes(lake, options={"TARGET_FILE_SIZE": "16KB"})
+        model = {key: f"{key} {random.Random(key).random()}" for key in range(4_000)}
+        table.write(notes(model), user="ann")
+        proxy.taken()
+        with proxy.under(Weather(("slow",), 1, seed=0, slow_seconds=1, only=r"PUT .*/part-")):
+            flush = _flush(cluster, s3_warehouse_uri, tmp_path, settings=large)
+            _await(flush, lambda: any(_is_part(request.key) for request in proxy.requests))
+            cluster.kill_executor()
+            assert _commits(proxy) == 0, "it came before the commit"
+            output, errors = flush.communicate(timeout=300)
+        assert flush.returncode == 0, (output, errors)
+        assert eventual(table, "ann") == strong(table, "ann") == model
+        assert [entry.operation for entry in table.history(user="ann")] == ["WRITE"], "one commit"
+        assert len([path for path in scope_path(lake, "ann").rglob("*.parquet") if _is_part(str(path))]) > 1
+
+
+def _is_part(key: str) -> bool:
+    """Of a file that Spark itself wrote."""
+    return "/part-" in key and key.endswith(".parquet")
+
+
 def _await_commits(proxy: Proxy, flush: subprocess.Popen[str], wanted: int) -> None:
+    _await(flush, lambda: _commits(proxy) >= wanted)
+
+
+def _await(flush: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
-    while _commits(proxy) < wanted:
+    while not reached():
         assert flush.poll() is None, flush.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
