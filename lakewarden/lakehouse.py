@@ -26,6 +26,7 @@ from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
+from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
 if TYPE_CHECKING:
@@ -533,11 +534,12 @@ class Lakehouse:
 
         return verify_erased(self.warehouse, user, tuple(tables or ()), deep=deep)
 
-    def erasures(self) -> list[Certificate]:
-        """The certificates, oldest first."""
+    def erasures(self, user: str | None = None) -> list[Certificate]:
+        """The certificates, oldest first; with `user` those of one who was erased, by their keyed hash."""
         from lakewarden.catalog.certificate import certificates
 
-        return certificates(self.warehouse.state)
+        mark = None if user is None else self.warehouse.erasures.mark(check_user(user))
+        return [found for found in certificates(self.warehouse.state) if mark in (None, found.user)]
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
         """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
@@ -547,6 +549,25 @@ class Lakehouse:
         scope = Scope(TableName.parse(table), user)
         target = self.warehouse.target(catalog, scope)
         return add_tag(self.warehouse.state, find_table(catalog, scope.table).id, target, name, version)
+
+    def tags(self, table: str, *, user: str | None = None) -> list[Tag]:
+        """The tags of a table, or of one user's scope, by user and name."""
+        from lakewarden.operations.tags import tags_of
+
+        found = tags_of(self.warehouse.state, self.table(table).table.id)
+        return sorted((tag for tag in found if user in (None, tag.user)), key=lambda tag: (tag.user or "", tag.name))
+
+    def drop_tag(self, table: str, name: str, *, user: str | None = None) -> None:
+        """Gives up a name; the next vacuum may take the version.
+
+        Raises:
+            NotFound: no such table, or no tag of that name on that scope.
+        """
+        from lakewarden.operations.tags import drop_tag
+
+        catalog, scope = self.warehouse.catalog.read(), Scope(TableName.parse(table), user)
+        self.warehouse.target(catalog, scope)  # says what is wrong with the user
+        drop_tag(self.warehouse.state, find_table(catalog, scope.table).id, user, name)
 
     # SQL
 

@@ -16,6 +16,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, ConstraintViolation, InUse, InvalidArgument, NotFound
 from lakewarden.operations.audit import AuditLog
+from lakewarden.operations.tags import Tag
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import MaintenanceSettings, Settings
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
@@ -283,6 +284,16 @@ def test_a_tag_keeps_a_version_from_the_vacuum(lake: Lakehouse, clock: Clock) ->
         assert (report.fault is None) == works, report
     assert eventual(table, "ann") == {1: "b"}
     assert eventual(table, "bob") == {1: "c"}
+
+    assert lake.tags(NOTES) == lake.tags(NOTES, user="ann") == [Tag("before-c", "ann", 1)]
+    assert lake.tags(NOTES, user="bob") == []
+    with pytest.raises(NotFound, match="no tag 'other'; there are before-c"):
+        lake.drop_tag(NOTES, "other", user="ann")
+    lake.drop_tag(NOTES, "before-c", user="ann")
+    clock.now += timedelta(days=9)
+    lake.vacuum(NOTES, dry_run=False)
+    (report,) = lake.restore(NOTES, user="ann", version=1, dry_run=False)
+    assert report.fault is not None
 
 
 def _insert(uri: str, worker: int, together: Barrier, directory: str) -> None:

@@ -1,4 +1,4 @@
-"""All that a user has: `export` it, `import` it elsewhere, `erase` it and get a certificate."""
+"""All that a user has: `export` it, `import` it elsewhere, `erase` it and get a certificate, `erasures` shows those."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import getpass
 
 import typer
 
+from lakewarden.catalog.certificate import Certificate
 from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Row, cell
+
+_SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
 
 
 def register(app: typer.Typer) -> None:
     app.command()(export)
     app.command("import")(import_user)
     app.command()(erase)
+    app.command()(erasures)
 
 
 def export(
@@ -60,7 +64,22 @@ def erase(
         call.emit([{"request": request}], empty="")
         return
     with call.lake("erase") as lake:
-        certificate = cell(lake.erase(user, table, deep=deep, asked_by=getpass.getuser()))
-    assert isinstance(certificate, dict), "a dataclass becomes an object"
-    shown = ("id", "user", "result", "tables", "objects_searched", "coincidences", "to_do")
-    call.emit([certificate], empty="", columns=shown)
+        certificate = lake.erase(user, table, deep=deep, asked_by=getpass.getuser())
+    call.emit([_row(certificate)], empty="", columns=_SHOWN)
+
+
+def erasures(
+    context: typer.Context,
+    user: str | None = typer.Option(None, help="Only of this user, whom the certificates name by a keyed hash."),
+) -> None:
+    """Show the certificates of erasures, newest first; with --format json all that they say."""
+    call = invocation(context)
+    with call.lake("erasures") as lake:
+        found = lake.erasures(user)
+    call.emit([_row(certificate) for certificate in reversed(found)], empty="no erasures", columns=_SHOWN)
+
+
+def _row(certificate: Certificate) -> Row:
+    row = cell(certificate)
+    assert isinstance(row, dict), "a dataclass becomes an object"
+    return row

@@ -119,9 +119,16 @@ def tag(
     name: str = typer.Option(help="The tag's name."),
     user: str | None = _USER,
     version: int | None = typer.Option(None, help="The version to name; the newest where it is left out."),
+    drop: bool = typer.Option(False, "--drop", help="Give up the name instead; the next vacuum may take the version."),
 ) -> None:
     """Name a version of a scope, so that no vacuum takes it."""
     call = invocation(context)
+    if drop and version is not None:
+        raise typer.BadParameter("a name is given up whatever version it has: leave out --version")
     with call.lake("tag") as lake:
+        if drop:
+            lake.drop_tag(table, name, user=user)
+            call.emit([], empty=f"{name} names nothing any more")
+            return
         made = lake.tag(table, name, user=user, version=version)
     call.emit([{"table": table, "user": user, "name": made.name, "version": made.version}], empty="")

@@ -1,4 +1,4 @@
-"""The commands that only look: status, plan, history, check."""
+"""The commands that only look: status, plan, history, tags, check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakewarden.errors import ScopesFailed
 
 
 def register(app: typer.Typer) -> None:
-    for command in (status, plan, history, check):
+    for command in (status, plan, history, tags, check):
         app.command()(command)
 
 
@@ -47,6 +47,18 @@ def history(
         entries = lake.table(table).history(user=user, limit=limit, before_version=before_version)
     shown = ("version", "timestamp", "operation", "parameters", "operation_metrics")
     call.emit([_flat(cell(entry)) for entry in entries], empty="no commits", columns=shown)
+
+
+def tags(
+    context: typer.Context,
+    table: str = typer.Argument(help="The table, as namespace.table."),
+    user: str | None = typer.Option(None, help="Only this user's scope."),
+) -> None:
+    """Show the names of versions, which no vacuum takes."""
+    call = invocation(context)
+    with call.lake("tags") as lake:
+        found = lake.tags(table, user=user)
+    call.emit([{"table": table, "user": tag.user, "name": tag.name, "version": tag.version} for tag in found], empty="no tags")
 
 
 def check(

@@ -16,7 +16,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import AlreadyThere, ObjectStore
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -70,15 +70,38 @@ def timeline_now(location: Location) -> Timeline:
     return read_timeline(place_of(location), table.version, open_store(location).list(""))
 
 
-def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tuple[int, ...]]:
-    """The versions that tags of a table keep, by user."""
-    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:
+    """Removes a tag; the next vacuum may take the version.
+
+    Raises:
+        NotFound: the scope has no such tag.
+    """
+    there = {entry.key for entry in state.list(_home(table_id, user))}
+    key = f"{_home(table_id, user)}/{name}"
+    if key not in there:
+        raise NotFound(f"there is no tag {name!r}; there are {', '.join(sorted(k.rpartition('/')[2] for k in there)) or 'none'}")
+    state.delete([key])
+
+
+def tags_of(state: ObjectStore, table_id: str) -> list[Tag]:
+    """Every tag of a table."""
+    tags = []
     for entry in state.list(f"tags/{table_id}"):
         try:
             tag = json.loads(state.get(entry.key))
-            kept[tag["user"]] += (int(tag["version"]),)
+            tags.append(Tag(entry.key.rpartition("/")[2], tag["user"], int(tag["version"])))
+        except Missing:  # dropped just now
+            continue
         except (ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"the tag {entry.key} in {state.uri} can't be read: {error}") from error
+    return tags
+
+
+def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tuple[int, ...]]:
+    """The versions that tags of a table keep, by user."""
+    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+    for tag in tags_of(state, table_id):
+        kept[tag.user] += (tag.version,)
     return kept
 
 

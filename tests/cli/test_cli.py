@@ -337,6 +337,12 @@ def test_tag(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
     assert call("tag", NOTES, "--user", "ann", "--name", "gold", "--format", "json").failure[0] == "ALREADY_EXISTS"
     assert call("tag", NOTES, "--user", "ann", "--name", "../gold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
     assert call("tag", NOTES, "--name", "gold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("tags", NOTES, "--format", "json").rows == [row]
+    assert call("tags", NOTES, "--user", "bob", "--format", "json").rows == []
+    assert call("tag", NOTES, "--user", "bob", "--name", "gold", "--drop", "--format", "json").failure[0] == "NOT_FOUND"
+    assert call("tag", NOTES, "--user", "ann", "--name", "gold", "--drop", "--version", "1").status == 2
+    assert call("tag", NOTES, "--user", "ann", "--name", "gold", "--drop").status == 0
+    assert call("tags", NOTES, "--format", "json").rows == []
 
 
 def test_storages(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
@@ -391,6 +397,10 @@ def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) ->
     (certificate,) = call("erase", "--user", "ann", "--table", NOTES, "--deep", "--format", "json").rows
     assert (certificate["result"], certificate["deep"], certificate["findings"]) == ("complete", True, [])
     assert strong(lake.table(NOTES), "ann") == {}
+    assert (
+        call("erasures", "--format", "json").rows == call("erasures", "--user", "ann", "--format", "json").rows == [certificate]
+    )
+    assert call("erasures", "--user", "bob", "--format", "json").rows == []
     code, message = call("import", "--from", str(tmp_path / "out"), "--user", "ann", "--format", "json").failure
     assert (code, "no finished export" in message) == ("NOT_FOUND", True), "the erasure removed the export"
 
