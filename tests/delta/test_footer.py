@@ -25,6 +25,8 @@ from lakewarden.verify import formats
 from lakewarden.verify.contents import named_in_data
 from tests.delta.scopes import PEOPLE, schema, target
 
+pytestmark = pytest.mark.disk  # pyarrow writes the file, as Spark would
+
 _TYPES = {
     "SMALLINT": st.integers(-(2**15), 2**15 - 1),
     "BIGINT": st.integers(-(2**63), 2**63 - 1),
