@@ -156,7 +156,7 @@ def _asks(context: Context, statement: of.Statement, made: Made) -> Iterator[_As
         case of.Describe() | of.DescribeHistory() | of.ShowStats():
             yield from _on(context, statement.table, "read", made)
         case _:
-            pass
+            pass  # asks nothing of a table by name; its queries follow
     namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
     for query in _queries(statement):
         yield from _reads(context, query, namespace, made)
@@ -207,7 +207,7 @@ def _queries(statement: of.Statement) -> Iterator[exp.Expr]:
         case of.Delete():
             yield from _computed((), statement.where)
         case _:
-            pass
+            pass  # computes nothing
 
 
 def _computed(assignments: tuple[of.Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:

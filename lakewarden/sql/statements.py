@@ -353,7 +353,7 @@ class KillLiveQuery:
 
 @dataclass(frozen=True)
 class ExportUserData:
-    pass
+    """Of the session's own user."""
 
 
 # Others

@@ -41,7 +41,7 @@ def _named(statement: Statement) -> Iterator[str]:
         case Insert():
             yield from (file.name for file in statement.files)
         case _:
-            pass
+            pass  # only the rows of an INSERT bring files
 
 
 def _upload(name: str, file: File, settings: FilesSettings) -> Upload:

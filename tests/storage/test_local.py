@@ -21,6 +21,7 @@ from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere
 from lakewarden.storage.open import open_store
 from lakewarden.storage.probe import probe
+from tests.fixtures.mounts import tmpfs
 
 _CONTENT = b"x" * 20_000
 
@@ -100,12 +101,8 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
 class TestSmallDisk:
     @pytest.fixture
     def disk(self, tmp_path: Path) -> Iterator[Path]:
-        place = tmp_path / "disk"
-        place.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=False).returncode != 0:
-            pytest.skip("no tmpfs can be mounted here")
-        yield place
-        subprocess.run(["umount", place], check=True)
+        with tmpfs(tmp_path / "disk", "size=256k") as place:
+            yield place
 
     def test_a_full_disk_is_told_and_nothing_is_left(self, disk: Path) -> None:
         store = LocalObjects(str(disk))
