@@ -14,7 +14,8 @@ from assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, crowd_metadata
 from assets.tables import MAX_PARTITIONS, asset_key, is_crowded, partitions_name
 from jobs.batches import log_events
 from jobs.failures import raise_failures, scopes_table
-from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.delta.history import HistoryEntry, entries_of
+from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
@@ -111,7 +112,8 @@ def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
 
 
 def _with_history(report: ScopeReport) -> Booked:
-    return Booked(report, [] if report.version is None else history(report.location, limit=HISTORY_ENTRIES))
+    table = None if report.version is None else ScopeTable.open(report.location)
+    return Booked(report, [] if table is None else entries_of(table, HISTORY_ENTRIES))
 
 
 def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:

@@ -20,8 +20,8 @@ from jobs.selection import ScopeSelection
 from jobs.tags import job_tags
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import from_millis
-from lakewarden.delta.history import history
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.history import entries_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope
@@ -80,10 +80,10 @@ def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, user: s
 def as_it_stands(lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Backlog], scope: Scope) -> Booked | None:
     """The scope's newest commit as if it had just been reported; None where it has no table."""
     target = lake.warehouse.target(catalog, scope)
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     if table is None:
         return None
-    commits = history(target.location, limit=HISTORY_ENTRIES)
+    commits = entries_of(table, HISTORY_ENTRIES)
     newest = commits[0]
     report = ScopeReport(
         scope=scope,

@@ -16,9 +16,9 @@ from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, wri
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
-from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState, ScopeTarget
@@ -78,7 +78,7 @@ class ColdApply:
         self._reach = reach
         self._large_bytes = large_bytes
         self._planned_at = planned_at or clock()
-        self.table = ScopeTable.open(target.location)
+        self.table = open_scope(target)
         check_not_frozen(self.table, target)
         if self.table is not None and self.table.is_swept:
             raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
@@ -155,7 +155,7 @@ class ColdApply:
 
     def _discard(self, files: tuple[NewFile, ...], stamp: CommitStamp) -> None:
         """Removes files of a commit that was refused, unless it is there: the answer of an earlier try may have got lost."""
-        newest = ScopeTable.open(self._target.location)
+        newest = open_scope(self._target)
         if newest is None or not files:
             return
         place = place_of(self._target.location)

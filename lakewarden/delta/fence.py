@@ -16,6 +16,7 @@ from lakewarden.delta.committing import Committer, TooLate, check_held
 from lakewarden.delta.create import create_table
 from lakewarden.delta.origin import begun_anew
 from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
@@ -37,7 +38,7 @@ def fence(target: ScopeTarget, by: Committer) -> int | None:
     """
     place = place_of(target.location)
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         if table is None:
             return None
         if other := begun_anew(table, target):
@@ -82,7 +83,7 @@ def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, s
     """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
@@ -106,7 +107,7 @@ def _emptied(
     metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
     stamp = CommitStamp(by.job_id, operation, {}, metrics)
     table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
-    fenced = ScopeTable.open(target.location)
+    fenced = open_scope(target)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
     if fenced.files():

@@ -14,6 +14,7 @@ from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.create import create_table
 from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import MOVE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
@@ -62,7 +63,7 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> int:
         InUse: another program has committed since it was frozen.
     """
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         mark = _Mark() if table is None else _taken(table, target, token)
         if table is not None and mark.version is not None and mark.token == token:
             return frozen_version(table, target)
@@ -86,7 +87,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> bool:
         Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
     """
     for _ in range(_ATTEMPTS):
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         if table is None or _taken(table, target, token).version is None:
             return False
         try:

@@ -14,9 +14,11 @@ from itertools import islice
 from lakewarden.connection import Location
 from lakewarden.delta.commits import Commit, CommitLog
 from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.report import ScopeTarget
 
 _EXPRESSION_ID = re.compile(r"#\d+L?\b")
 
@@ -50,7 +52,7 @@ class HistoryEntry:
     """The version that the commit was made from; 0 for the first."""
 
 
-def history(location: Location, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
+def history(target: ScopeTarget, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
     """Entries of versions below `before_version` (all of them without), newest first, `limit` at most.
 
     Commits that have left the log end the list.
@@ -63,11 +65,16 @@ def history(location: Location, limit: int | None = None, before_version: int | 
         raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
     if before_version is not None and before_version < 0:
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
-    table = ScopeTable.open(location)
+    table = open_scope(target)
     if table is None:
-        raise NotFound(f"there is no Delta table at {location} yet: nothing was flushed")
+        raise NotFound(f"there is no Delta table at {target.uri} yet: nothing was flushed")
+    return entries_of(table, limit, before_version)
+
+
+def entries_of(table: ScopeTable, limit: int | None, before_version: int | None = None) -> list[HistoryEntry]:
+    """The same of a table that is open."""
     newest = table.version if before_version is None else min(table.version, before_version - 1)
-    return [_entry(commit) for commit in islice(_commits(location, newest), limit)]
+    return [_entry(commit) for commit in islice(_commits(table.location, newest), limit)]
 
 
 def _commits(location: Location, newest: int) -> Iterator[Commit]:

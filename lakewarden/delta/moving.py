@@ -19,6 +19,7 @@ from lakewarden.delta.commits import LOG
 from lakewarden.delta.committing import Committer, TooLate, check_held
 from lakewarden.delta.freezing import is_left
 from lakewarden.delta.manifest import NAME as MANIFEST
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
 from lakewarden.faults import Reach, no_faults
@@ -70,7 +71,7 @@ def copy_frozen(
         Conflict: it vanished while it was copied; or others have ended the move meanwhile (`TooLate`).
         InUse: something else lies at the target.
     """
-    table = ScopeTable.open(source.location, version)
+    table = open_scope(source, version)
     if table is None:
         raise Corrupt(f"{source.uri}: version {version} was frozen and is not there any more")
     listing = open_store(source.location).list("")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakewarden.connection import Location
     from lakewarden.delta.table import ScopeTable
+    from lakewarden.report import ScopeTarget
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,18 @@ class TableCache:
         self._kept: OrderedDict[Location, _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, location: Location) -> ScopeTable | None:
-        """As `ScopeTable.open`."""
+    def open(self, target: ScopeTarget) -> ScopeTable | None:
+        """As `open_scope`."""
         from lakewarden.delta.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
         from lakewarden.delta.place import place_of
-        from lakewarden.delta.table import ScopeTable
+        from lakewarden.delta.scope import open_scope
 
+        location = target.location
         log = CommitLog(place_of(location))
         kept = self._kept.get(location)
         if kept is not None and log.ends_with(kept.table.version, kept.commit):
             return kept.table
-        table = ScopeTable.open(location)
+        table = open_scope(target)
         commit = None if table is None else log.digest(table.version)
         with self._lock:
             self._kept.pop(location, None)

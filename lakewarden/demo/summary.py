@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope, TableName
@@ -32,7 +32,7 @@ def summarize(lake: Lakehouse, name: TableName, shared: bool) -> TableSummary:
 
     def look(user: str | None) -> ScopeState | None:
         target = lake.warehouse.target(catalog, Scope(name, user))
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         return table.state(target.app_id) if table else None
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -7,7 +7,7 @@ from functools import partial
 from lakewarden.catalog.changes import check_still, replace_table
 from lakewarden.catalog.evolution import Alteration, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation, InUse
 from lakewarden.log.view import read_view
 from lakewarden.operations.read import read_stream_scope, read_strong
@@ -59,7 +59,7 @@ def _scopes_with_rows(warehouse: Warehouse, table: Table) -> list[Scope]:
 
 
 def _check_not_cold(warehouse: Warehouse, catalog: Catalog, table: Table) -> None:
-    cold = [scope for scope in scopes_of(warehouse, table, None) if ScopeTable.open(warehouse.target(catalog, scope).location)]
+    cold = [scope for scope in scopes_of(warehouse, table, None) if open_scope(warehouse.target(catalog, scope))]
     if cold:
         raise InUse(
             f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which an option does not move: move the table"

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from lakewarden.delta.asof import Base, base_at
 from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
-from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
@@ -35,7 +35,7 @@ def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, 
         InvalidArgument: rows that came after `seq` are not kept any more; says from where on they are.
         Missing: the log was cleaned meanwhile.
     """
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
     if base.later and (base.later[0].last_seq or 0) > trail.end:
         return None, False
@@ -60,7 +60,7 @@ def _cold(target: ScopeTarget, base: Base) -> pa.Table:
     if base.version is None:
         return empty_rows(target.schema)
     try:
-        table = ScopeTable.open(target.location, base.version)
+        table = open_scope(target, base.version)
         return empty_rows(target.schema) if table is None else read_rows(table, target.schemas)
     except (NotFound, Corrupt) as error:
         if not base.later:

@@ -15,6 +15,7 @@ from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.origin import copied_from
 from lakewarden.delta.place import place_of
 from lakewarden.delta.rows import read_rows
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import LakewardenError, NotFound
@@ -85,7 +86,7 @@ def check_scope(task: CheckTask) -> list[Finding]:
     """Readable, one row per key, no watermark beyond the log, and what crashes left: the checks of one scope's table."""
     subject = str(task.target.scope)
     try:
-        table = ScopeTable.open(task.target.location)
+        table = open_scope(task.target)
         if table is None:
             return [Finding(subject, "readable", True)]
         looked = list(_look(task, table))

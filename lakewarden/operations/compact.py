@@ -12,6 +12,7 @@ from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.rows import read_files
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
@@ -54,7 +55,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
         Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
     """
     now = clock()
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     rule = options.rule(target)

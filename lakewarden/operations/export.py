@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.connection import Location
 from lakewarden.delta.copying import CopiedFile, copy_table
 from lakewarden.delta.freezing import check_not_frozen
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.faults import Reach, no_faults
@@ -109,7 +109,7 @@ def _copied(
 ) -> tuple[ExportedTable, list[CopiedFile]] | None:
     catalog = warehouse.catalog.read()
     place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
-    opened = ScopeTable.open(place.location)
+    opened = open_scope(place)
     if opened is None:
         return None
     check_not_frozen(opened, place)

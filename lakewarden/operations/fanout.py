@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
 from lakewarden.delta.freezing import check_not_frozen
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
 
@@ -101,7 +101,7 @@ def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeRe
 def _moved(target: ScopeTarget) -> Conflict | None:
     """Why the work failed, if the scope was moved away under its hands: files that it needed may be gone."""
     try:
-        check_not_frozen(ScopeTable.open(target.location), target)
+        check_not_frozen(open_scope(target), target)
     except Conflict as conflict:
         return conflict
     except LakewardenError:

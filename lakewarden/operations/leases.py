@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.clock import NewId
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.tags import timeline_now
 from lakewarden.report import ScopeTarget
@@ -48,7 +48,7 @@ def hold(
         raise InvalidArgument(
             f"a lease of {seconds:g} seconds: from above 0 to {_LONGEST.total_seconds():g}; tag what is to stay"
         )
-    table = ScopeTable.open(target.location, version)
+    table = open_scope(target, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
     _check_retained(table.version, target, now)
@@ -106,7 +106,7 @@ def _read(state: ObjectStore, key: str) -> Lease | None:
 
 
 def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
-    timeline = timeline_now(target.location)
+    timeline = timeline_now(target)
     oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
     if version < oldest:
         raise NotFound(

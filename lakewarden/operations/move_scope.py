@@ -11,7 +11,7 @@ from lakewarden.delta.fence import fence
 from lakewarden.delta.freezing import freeze, frozen_version, is_frozen, is_left, thaw
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.moving import Copied, copy_data, copy_frozen
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import guarded
 from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
@@ -49,7 +49,7 @@ def move_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
     def run() -> ScopeReport:
         version = freeze(task.source, task.token, task.by)
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
-        arrived = ScopeTable.open(task.target.location)
+        arrived = open_scope(task.target)
         assert arrived is not None  # copy_frozen has looked
         refresh_manifest(task.target, arrived, system_clock())
         return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
@@ -70,7 +70,7 @@ def leave_scope(task: MoveTask) -> ScopeReport:
     """Empties the old place under a fence, which stays frozen: late flushes find it, whenever they wake."""
 
     def run() -> ScopeReport:
-        table = ScopeTable.open(task.source.location)
+        table = open_scope(task.source)
         if table is None or not is_frozen(table, task.source):  # a scope that is younger than the move
             return _report(task, task.target, done=False)
         if not is_left(table):

@@ -11,6 +11,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.rows import read_files
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
@@ -53,7 +54,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
     now = clock()
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     if table is None:
         nothing = "nothing was flushed yet"
         return OptimizePlan(

@@ -13,7 +13,7 @@ from lakewarden.delta.bounds import Bound, rows_within
 from lakewarden.delta.cached import ColdCache
 from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.drain import read_hot
@@ -59,7 +59,7 @@ class _ColdRows:
         self._target = target
         self._wanted = wanted
         self._columns = None if cache is None else cache.columns
-        self._table = cache.tables.open(target.location) if cache else ScopeTable.open(target.location)
+        self._table = cache.tables.open(target) if cache else open_scope(target)
 
     def watermark(self) -> int | None:
         return None if self._table is None else self._table.watermark(self._target.app_id)

@@ -19,6 +19,7 @@ from lakewarden.delta.files import DataFile, NewFile, compact_name
 from lakewarden.delta.known import known_files
 from lakewarden.delta.place import place_of
 from lakewarden.delta.schema import version_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
@@ -91,7 +92,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     if (options.version is None) == (options.timestamp is None):
         raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
     now = clock()
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     if table is None:
         raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
     _check(target, table)
@@ -99,7 +100,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     timeline = read_timeline(place_of(target.location), table.version, listing)
     present = frozenset(found.key for found in listing)
     to = _version(target, table, timeline, options, present)
-    source = ScopeTable.open(target.location, to) or table
+    source = open_scope(target, to) or table
     source.schema_version(target.schemas)
     _check(target, source)
     if missing := _missing(source.files(), present):

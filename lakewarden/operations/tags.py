@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lakewarden.connection import Location
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.place import place_of
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
 from lakewarden.report import ScopeTarget
@@ -42,11 +41,11 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
-    table = ScopeTable.open(target.location, version)
+    table = open_scope(target, version)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
     check_not_frozen(table, target)
-    timeline = timeline_now(target.location)
+    timeline = timeline_now(target)
     if not timeline.has(table.version):  # it may open all the same, and no vacuum could keep it
         there = f"versions {timeline.oldest} to {timeline.newest} are kept"
         raise NotFound(f"version {table.version} of {target.scope} was given up by a vacuum: {there}")
@@ -58,16 +57,16 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     return tag
 
 
-def timeline_now(location: Location) -> Timeline:
+def timeline_now(target: ScopeTarget) -> Timeline:
     """The versions of the table that is there now.
 
     Raises:
         NotFound: there is none.
     """
-    table = ScopeTable.open(location)
+    table = open_scope(target)
     if table is None:
-        raise NotFound(f"there is no Delta table at {location} yet")
-    return read_timeline(place_of(location), table.version, open_store(location).list(""))
+        raise NotFound(f"there is no Delta table at {target.uri} yet")
+    return read_timeline(place_of(target.location), table.version, open_store(target.location).list(""))
 
 
 def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:

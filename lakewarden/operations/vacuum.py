@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -82,7 +83,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     hours = retention_of(target, options)
     now = clock()
     horizon = now - timedelta(hours=min(hours, _LONGEST))
-    table = ScopeTable.open(target.location)
+    table = open_scope(target)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     listing = open_store(target.location).list("")
@@ -179,7 +180,7 @@ def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[i
 
 
 def _stray(listing: Sequence[StoredObject], table: ScopeTable, target: ScopeTarget, options: VacuumOptions) -> list[StoredObject]:
-    kept = (ScopeTable.open(target.location, version) for version in options.keep_versions)
+    kept = (open_scope(target, version) for version in options.keep_versions)
     return stray_files(listing, target, [table, *(old for old in kept if old is not None)], options.keep_files)
 
 
@@ -227,7 +228,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
     for _ in range(_ATTEMPTS):
         looked = clock()
-        table = ScopeTable.open(plan.target.location)
+        table = open_scope(plan.target)
         if table is None:
             break
         now = clock()

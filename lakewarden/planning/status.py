@@ -9,7 +9,7 @@ from datetime import datetime
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.delta.history import history
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import LakewardenError
 from lakewarden.planning.pending import Pending
 from lakewarden.report import ScopeState, ScopeTarget
@@ -64,10 +64,10 @@ def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -
 def _cold(target: ScopeTarget) -> tuple[ScopeState | None, str | None, str | None]:
     """The Delta table's state and last operation; or why they are not known, which hides no other scope."""
     try:
-        table = ScopeTable.open(target.location)
+        table = open_scope(target)
         if table is None:
             return None, None, None
-        newest = history(target.location, 1, None)
+        newest = history(target, 1, None)
         return table.state(target.app_id), newest[0].operation if newest else None, None
     except LakewardenError as error:
         return None, None, error.message

@@ -9,7 +9,7 @@ from lakewarden.access.gate import may
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound
 from lakewarden.log.view import read_view
 from lakewarden.operations.export import own_place
@@ -91,7 +91,7 @@ def _manifest(context: Context) -> Rows:
 
 def _state(context: Context, table: Table) -> ScopeState | None:
     target = context.lake.warehouse.target(context.catalog(), Scope(table.name, context.owner(table)))
-    found = ScopeTable.open(target.location)
+    found = open_scope(target)
     return None if found is None else found.state(target.app_id)
 
 

@@ -214,7 +214,7 @@ class TableClient:
 
         def read(target: ScopeTarget) -> tuple[list[HistoryEntry], bool]:
             # never sure: the old place of a scope that was moved meanwhile has a log of its own
-            return history(target.location, limit, before_version), False
+            return history(target, limit, before_version), False
 
         return where_it_lies(partial(self.reader.target, user), read)
 

@@ -24,7 +24,7 @@ def test_nothing_of_the_rows_is_left(tmp_path: Path) -> None:
     left = [path for path in (tmp_path / "t").rglob("*") if path.is_file()]
     assert all(path.parent.name == "_delta_log" for path in left)
     assert not any(b"secret0" in path.read_bytes() for path in left)
-    assert [entry.operation for entry in history(scope.location, limit=1)] == ["DROP"]
+    assert [entry.operation for entry in history(scope, limit=1)] == ["DROP"]
 
 
 def test_old_snapshots_are_refused_and_a_new_start_is_taken(tmp_path: Path) -> None:

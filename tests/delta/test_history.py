@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from lakewarden.connection import Location
 from lakewarden.delta.history import history, normal_predicate
 from lakewarden.errors import InvalidArgument, NotFound
 from tests.delta.scopes import flush, people, table_of, target
@@ -19,7 +18,7 @@ def test_our_commits_say_what_they_did(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1, 2), first_seq=5)
     flush(scope, people(2, 3), first_seq=7, deletes=[{"id": 1}])
-    merge, first = history(scope.location)
+    merge, first = history(scope)
     assert (first.version, first.operation, first.parameters, first.read_version) == (0, "WRITE", {"mode": "ErrorIfExists"}, 0)
     assert (merge.version, merge.operation, merge.read_version) == (1, "MERGE", 0)
     assert merge.parameters == {"predicate": "target.id = source.id"}
@@ -36,7 +35,7 @@ def test_commits_of_others_keep_their_own_words(tmp_path: Path) -> None:
     for text in ('{"job": "x"}', "no json", "[1]"):
         properties = CommitProperties(custom_metadata={"userMetadata": text})
         DeltaTable(scope.uri).update({"name": "'z'"}, predicate="id = 1", commit_properties=properties)
-    found = history(scope.location, limit=3)
+    found = history(scope, limit=3)
     updates = [entry.user_metadata for entry in found]
     assert updates == [{"raw": "[1]"}, {"raw": "no json"}, {"job": "x"}]
     assert found[0].parameters["predicate"] == "id = 1"
@@ -50,21 +49,21 @@ def test_pages_list_every_version_once(tmp_path: Path) -> None:
         flush(scope, people(number), first_seq=number)
     seen: list[int] = []
     before: int | None = None
-    while page := history(scope.location, limit=5, before_version=before):
+    while page := history(scope, limit=5, before_version=before):
         seen += [entry.version for entry in page]
         before = page[-1].version
     assert seen == list(range(11, -1, -1))
-    assert history(scope.location, before_version=0) == []
-    assert history(scope.location, limit=0) == []
-    assert [entry.version for entry in history(scope.location, limit=1, before_version=99)] == [11]
+    assert history(scope, before_version=0) == []
+    assert history(scope, limit=0) == []
+    assert [entry.version for entry in history(scope, limit=1, before_version=99)] == [11]
 
 
 def test_bad_pages_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        history(Location(str(tmp_path / "none")))
+        history(target(tmp_path / "none"))
     for limit, before in ((-1, None), (None, -1)):
         with pytest.raises(InvalidArgument):
-            history(Location(str(tmp_path / "none")), limit, before)
+            history(target(tmp_path / "none"), limit, before)
 
 
 @pytest.mark.disk  # counts on a checkpoint every ten commits
@@ -74,7 +73,7 @@ def test_commits_that_left_the_log_end_the_list(tmp_path: Path) -> None:
         flush(scope, people(number), first_seq=number)
     for version in range(5):
         (tmp_path / "t" / "_delta_log" / f"{version:020d}.json").unlink()
-    assert [entry.version for entry in history(scope.location)] == list(range(11, 4, -1))
+    assert [entry.version for entry in history(scope)] == list(range(11, 4, -1))
     with pytest.raises(NotFound, match="versions 9 to 11"):
         table_of(scope, 3)
     with pytest.raises(NotFound, match="the newest is 11"):
@@ -91,12 +90,12 @@ def test_order_is_by_version_whatever_the_clocks_said(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
     lines[0]["commitInfo"]["timestamp"] = 5
     commit.write_text("\n".join(json.dumps(line) for line in lines))
-    assert [(entry.version, entry.timestamp == "5") for entry in history(scope.location)] == [(1, True), (0, False)]
+    assert [(entry.version, entry.timestamp == "5") for entry in history(scope)] == [(1, True), (0, False)]
 
 
 def test_a_table_of_others_has_a_history_too(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
-    (entry,) = history(Location(str(tmp_path / "t")))
+    (entry,) = history(target(tmp_path / "t"))
     assert (entry.version, entry.read_version, entry.user_metadata) == (0, 0, {})
 
 

@@ -25,7 +25,7 @@ def test_everything_survives_checkpoints(tmp_path: Path) -> None:
     assert (table_of(scope).version, table_of(scope).watermark(APP), table_of(scope).next_batch()) == (24, 49, 25)
     assert len(rows_of(scope)) == 28
     assert len(rows_of(scope, 0)) == 2
-    assert [entry.version for entry in history(scope.location)] == list(range(24, -1, -1))
+    assert [entry.version for entry in history(scope)] == list(range(24, -1, -1))
 
 
 def test_delta_rs_is_not_let_to_expire_the_log(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_delta_rs_is_not_let_to_expire_the_log(tmp_path: Path) -> None:
     table_of(scope).delta.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
     for number in range(1, 25):
         flush(scope, people(number), first_seq=number)
-    assert len(history(scope.location)) == 26
+    assert len(history(scope)) == 26
 
 
 def test_three_creators_at_once_leave_the_rows_once(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_commit_that_is_not_strict_moves_behind_appends_and_knows_its_version(
     stamp = CommitStamp("OP-1", "OPTIMIZE")
     version = table.commit([], [table.files()[0]], schema=PEOPLE, stamp=stamp, **at(), data_change=False, strict=False)
     assert version == table_of(scope).version == 4
-    entry = history(scope.location, limit=1)[0]
+    entry = history(scope, limit=1)[0]
     assert (entry.operation, entry.read_version, entry.user_metadata["job_id"]) == ("OPTIMIZE", 1, "OP-1")
 
 

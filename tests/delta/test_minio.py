@@ -34,7 +34,7 @@ def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
     assert (table_of(scope).watermark(APP), table_of(scope).next_batch()) == (23, 12)
     manifest = json.loads(place_of(scope.location).read("manifest.json"))
     assert {segment["path"] for segment in manifest["segments"]} == paths(scope)
-    assert [entry.version for entry in history(scope.location, limit=3, before_version=11)] == [10, 9, 8]
+    assert [entry.version for entry in history(scope, limit=3, before_version=11)] == [10, 9, 8]
     with pytest.raises(NotFound, match="the newest is 11"):
         table_of(scope, 12)
 

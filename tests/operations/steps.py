@@ -98,7 +98,7 @@ def manifest_paths(scope: ScopeTarget) -> set[str]:
 
 def operations(scope: ScopeTarget) -> list[str]:
     """Newest first."""
-    return [entry.operation for entry in history(scope.location)]
+    return [entry.operation for entry in history(scope)]
 
 
 def set_time(scope: ScopeTarget, version: int, moment: datetime) -> None:
