@@ -1,7 +1,8 @@
 """A scope's versions in time: which there are, when each was the newest, and which a vacuum has given up.
 
-Time is read from the commits, and ordered by version: a writer with a slow clock does not come before those that it
-followed. Restore and vacuum both ask here, so what one still promises the other still has.
+Two clocks date each commit: its writer's, and that of the store which holds it. Both are ordered by version: a writer with a
+slow clock does not come before those that it followed. Restore and vacuum both ask here, so what one still promises the
+other still has.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
 from lakewarden.clock import to_millis
-from lakewarden.delta.commits import LOG
+from lakewarden.delta.commits import LOG, commit_name
 from lakewarden.delta.place import Place
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt
@@ -27,6 +28,9 @@ VACUUM_END = "VACUUM END"
 OLDEST = "oldest_version"
 KEPT = "keep_versions"
 """Parameters of a VACUUM START: the oldest version that it left whole, and older ones that it left whole too."""
+
+_NEVER = 1 << 62
+"""Milliseconds; of a commit that came after the listing, which nothing is known to be older than."""
 
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.(?:(\d{{10}})\.(\d{{10}})\.)?(?:[0-9a-f-]+\.)?(?:parquet|json)")
@@ -42,6 +46,13 @@ class LogEntry:
     stamp: CommitStamp | None
     adds: frozenset[str]
     removes: frozenset[str]
+    stored: int = 0
+    """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 where no listing was at hand."""
+
+    @property
+    def since(self) -> int:
+        """The later of the two times: the commit was there by then unless both clocks were slow."""
+        return max(self.at, self.stored)
 
 
 @dataclass(frozen=True)
@@ -59,17 +70,37 @@ class Timeline:
     """Older versions that the last vacuum was told to keep."""
 
     def at(self, moment: datetime) -> int | None:
-        """The version that was the newest at that moment; None when the moment is before the first that is known.
+        """The version that was the newest at that moment, as the commits say; None when it is before the first that is known.
 
         A version counts from when it and all before it were there, so under clock skew the order is still by version.
         """
-        times = accumulate((entry.at for entry in self.entries), max)
-        there = [entry.version for entry, time in zip(self.entries, times, strict=True) if time <= to_millis(moment)]
-        return there[-1] if there else None
+        return self._newest((entry.at for entry in self.entries), moment)
 
     def needed_since(self, horizon: datetime) -> int:
-        """The oldest version that was the newest at some moment since `horizon`."""
-        return max(self.at(horizon) or 0, self.oldest)
+        """The oldest version that was the newest at some moment since `horizon` by either clock.
+
+        Never above `at(moment)` of a moment since then, so a restore to that moment finds its version.
+        """
+        return max(self._newest((entry.since for entry in self.entries), horizon) or 0, self.oldest)
+
+    def ahead(self, moment: datetime) -> bool:
+        """Whether a commit has a time after that moment, and no vacuum above it has an earlier one.
+
+        A clock that ran years ahead would keep the versions before it for years; a vacuum that saw them ends that.
+        """
+        late = [entry.version for entry in self.entries if entry.since > to_millis(moment)]
+        return bool(late) and (self._seen(moment) or 0) < late[-1]
+
+    def _newest(self, times: Iterable[int], moment: datetime) -> int | None:
+        """The newest version that was there at that moment with all before it, or that a vacuum saw by then."""
+        dated = zip(self.entries, accumulate(times, max), strict=True)
+        there = (entry.version for entry, time in dated if time <= to_millis(moment))
+        return max((version for version in (self._seen(moment), *there) if version is not None), default=None)
+
+    def _seen(self, moment: datetime) -> int | None:
+        """The newest commit of a vacuum that was there at that moment, whatever the times before it."""
+        marks = (entry for entry in self.entries if entry.operation in (VACUUM_START, VACUUM_END))
+        return max((entry.version for entry in marks if entry.since <= to_millis(moment)), default=None)
 
     def has(self, version: int) -> bool:
         return self.oldest <= version <= self.newest or version in self.kept
@@ -102,14 +133,15 @@ def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) ->
     """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to where the log begins.
 
     Args:
-        listing: the objects below `_delta_log`, at least.
+        listing: the objects below `_delta_log`, at least; it says when the store wrote each commit.
     """
+    stored = {found.key: to_millis(found.modified) for found in listing}
     entries: list[LogEntry] = []
     vacuum: CommitStamp | None = None
     finished: set[str] = set()
     floor = 0
     for entry in walk(place, newest):
-        entries.append(entry)
+        entries.append(replace(entry, stored=stored.get(commit_name(entry.version), _NEVER)))
         if entry.stamp is not None and entry.operation == VACUUM_END:
             finished.add(entry.stamp.job_id)
         elif entry.stamp is not None and entry.operation == VACUUM_START:
@@ -126,7 +158,7 @@ def walk(place: Place, newest: int) -> Iterator[LogEntry]:
     """The commits from `newest` back to where the log begins. An emptied commit, below a fence, is none."""
     for version in range(newest, -1, -1):
         try:
-            text = place.read(f"{LOG}/{version:020d}.json")
+            text = place.read(commit_name(version))
         except Missing:
             return
         if not text:

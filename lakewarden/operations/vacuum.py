@@ -2,8 +2,8 @@
 
 What stays, whatever the clock of any writer said:
 
-- every file of every version that was the newest at some moment since the horizon (`now` less the retention), and of the
-  versions in `keep_versions`; and so every live file;
+- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by the clock
+  of its writer or by that of the store, and of the versions in `keep_versions`; and so every live file;
 - a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
 - in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
@@ -46,6 +46,11 @@ SAFE_HOURS = 168
 _LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
 
+_SKEW = timedelta(days=1)
+"""A commit's time may be so far ahead before a vacuum marks it: waiting until it has come costs less than a commit."""
+
+_MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
+
 _LONGEST = 24 * 365 * 1000
 """Hours; to retain more is to retain everything, and a calendar of no more than nine thousand years would run out."""
 
@@ -71,6 +76,8 @@ class VacuumPlan(ScopePlan):
     log_files: tuple[str, ...] = ()
     stray: tuple[str, ...] = ()
     """Files of FILE columns to which no row refers."""
+    marks: bool = False
+    """Whether the horizon is committed although no data file goes, so that a later vacuum can count from this one."""
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
@@ -94,6 +101,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     nobodys = min(horizon, now - ORPHAN_AGE)
     data = tuple(_removable(listing, needed, timeline, nobodys))
     stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
+    marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
     log = expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE))
     return VacuumPlan(
         target=target,
@@ -103,8 +111,8 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         table=table,
         state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, oldest, kept),
-        nothing="" if data or log or stray else f"a version of the last {hours:g} hours, or a writer, may need any of its files",
-        summary=_summary(data, log, stray, hours, oldest),
+        nothing="" if data or log or stray or marks else _all_needed(hours),
+        summary=_summary(data, log, stray, hours, oldest) + (_MARKS if marks else ""),
         metrics={
             "files_deleted": len(data),
             "bytes_deleted": sum(file.size for file in data),
@@ -115,6 +123,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         data_files=data,
         log_files=log,
         stray=stray,
+        marks=marks,
     )
 
 
@@ -135,7 +144,7 @@ def run_vacuum(
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())
     state = plan.state or table.state(plan.target.app_id)
-    if plan.data_files:
+    if plan.data_files or plan.marks:
         _commit_horizon(plan, table, job_id, clock())
         reach("after-start")
         sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
@@ -191,6 +200,13 @@ def _removable(
     return [found for found in data_files(listing) if found.key not in needed and found.key not in young]
 
 
+def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
+    """Whether a commit names a file that is there and not live."""
+    live = frozenset(unquote(file.path) for file in table.files())
+    unnamed = orphans(listing, timeline, live)
+    return any(found.key not in live for found in data_files(listing) if found not in unnamed)
+
+
 def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:
     return {
         "retention_hours": f"{hours:g}",
@@ -198,6 +214,10 @@ def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int
         OLDEST: str(oldest),
         KEPT: ",".join(map(str, kept)),
     }
+
+
+def _all_needed(hours: float) -> str:
+    return f"a version of the last {hours:g} hours, or a writer, may need any of its files"
 
 
 def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[str], hours: float, oldest: int) -> str:

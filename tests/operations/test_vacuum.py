@@ -15,6 +15,7 @@ from lakewarden.operations.restore import RestoreOptions, plan_restore, run_rest
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeTarget
 from tests.delta.scopes import flush, paths, people, rows_of, table_of, target
+from tests.fixtures.bucket import copy_tree
 from tests.operations.steps import (
     Died,
     batches,
@@ -40,10 +41,22 @@ def _compacted(path: Path) -> ScopeTarget:
     return scope
 
 
+_TODAY = 60
+"""Days from now: stores date objects by the real time, so a history of weeks ends so late."""
+
+
 def _dated(scope: ScopeTarget, *days_ago: float) -> None:
-    """Moves the commits into the past, the first version first."""
+    """Dates the commits so many days before `_TODAY`, the first version first."""
     for version, days in enumerate(days_ago):
-        set_time(scope, version, later(-days)())
+        set_time(scope, version, later(_TODAY - days)())
+
+
+def _overwritten(path: Path, versions: int) -> ScopeTarget:
+    """So many versions of one row, of which each made the file of the one before dead."""
+    scope = target(path)
+    for number in range(versions):
+        flush(scope, people(1, name=f"v{number}-"), first_seq=number)
+    return scope
 
 
 def test_dead_files_go_after_the_retention(tmp_path: Path) -> None:
@@ -136,7 +149,7 @@ def test_the_version_at_the_horizon_and_all_after_it_stay(tmp_path: Path) -> Non
     for number in range(5):
         flush(scope, people(1, name=f"v{number}-"), first_seq=number)
     _dated(scope, 30, 20, 10, 5, 1)
-    vacuum(scope)
+    vacuum(scope, _TODAY)
     for version in (2, 3, 4):
         assert rows_of(scope, version) == [{"id": 1, "name": f"v{version}-1"}]
     assert len(data_files(scope)) == 3
@@ -150,8 +163,91 @@ def test_a_slow_clock_makes_nothing_older_than_what_it_followed(tmp_path: Path) 
     for number in range(4):
         flush(scope, people(1, name=f"v{number}-"), first_seq=number)
     _dated(scope, 30, 3, 20, 1)  # version 2's writer had a clock that was weeks behind
-    vacuum(scope)
+    vacuum(scope, _TODAY)
     assert [rows_of(scope, version)[0]["name"] for version in range(4)] == ["v0-1", "v1-1", "v2-1", "v3-1"]
+
+
+def test_a_version_of_this_second_stays_though_all_writers_were_ten_days_slow(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    for version in range(3):
+        set_time(scope, version, later(-10)())
+    assert vacuum(scope).outcome == "skipped"
+    assert vacuum(scope, 6.9).outcome == "skipped"
+    restore(scope, 0)
+    assert rows_of(scope) == people(1, name="v0-")
+
+
+def test_what_slow_writers_replaced_goes_when_the_store_says_so(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    for version in range(3):
+        set_time(scope, version, later(-10)())
+    assert vacuum(scope, 7.1).metrics["files_deleted"] == 2
+    assert data_files(scope) == paths(scope)
+
+
+@pytest.mark.disk  # no object store lets its times be set
+def test_a_slow_store_alone_makes_nothing_old(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    for commit in (tmp_path / "t" / "_delta_log").glob("*.json"):
+        _age(commit, 10)
+    assert vacuum(scope).outcome == "skipped"
+    assert vacuum(scope, 7.1).metrics["files_deleted"] == 2
+
+
+def test_a_copy_keeps_its_files_for_one_retention(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    copy = target(tmp_path / "copy")
+    copy_tree(tmp_path / "t", tmp_path / "copy")
+    for version in range(3):
+        set_time(copy, version, later(-30 + version)())
+    assert vacuum(copy).outcome == "skipped"
+    restore(copy, timestamp=later(-28.5)())
+    assert rows_of(copy) == people(1, name="v1-")
+    assert vacuum(copy, 7.1).metrics["files_deleted"] == 2
+    assert rows_of(scope) == people(1, name="v2-")
+
+
+def test_what_a_clock_that_was_years_ahead_replaced_goes_one_retention_after_a_vacuum_saw_it(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    set_time(scope, 1, later(3650)())
+    seen = vacuum(scope)
+    assert (seen.outcome, seen.metrics["files_deleted"], operations(scope)[0]) == ("done", 0, "VACUUM END")
+    assert vacuum(scope, 6.9).outcome == "skipped"
+    assert len(data_files(scope)) == 3
+    assert vacuum(scope, 7.1).metrics["files_deleted"] == 2
+    assert data_files(scope) == paths(scope)
+    assert restore(scope, timestamp=later(7.1)()).outcome == "skipped"
+    with pytest.raises(NotFound, match=f"versions {seen.version} to"):
+        restore(scope, 1)
+
+
+def test_a_vacuum_with_a_slow_clock_is_no_witness(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    set_time(scope, 1, later(3650)())
+    seen = vacuum(scope)
+    assert seen.version == 4
+    for version in (0, 2, 3, 4):
+        set_time(scope, version, later(-10)())
+    assert vacuum(scope, 6.9).outcome == "skipped"
+    assert len(data_files(scope)) == 3
+
+
+def test_a_vacuum_that_was_ahead_too_is_followed_by_another(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 3)
+    set_time(scope, 1, later(3650)())
+    assert vacuum(scope).version == 4
+    for version in (3, 4):
+        set_time(scope, version, later(3650)())
+    assert vacuum(scope, job_id="VA-2").version == 6
+    assert vacuum(scope, 7.1, job_id="VA-3").metrics["files_deleted"] == 2
+
+
+def test_a_clock_that_is_ahead_by_hours_is_waited_for(tmp_path: Path) -> None:
+    scope = _overwritten(tmp_path / "t", 2)
+    set_time(scope, 1, later(0.5)())
+    assert vacuum(scope).outcome == "skipped"
+    assert vacuum(scope, 7.4).outcome == "skipped"
+    assert vacuum(scope, 7.6).metrics["files_deleted"] == 1
 
 
 def test_kept_versions_stay_and_can_be_restored(tmp_path: Path) -> None:
