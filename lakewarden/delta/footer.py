@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.files import VERSION_KEY, NewFile, seq_range
+from lakewarden.delta.files import TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, seq_range
 from lakewarden.delta.schema import SEQ, file_schema
 from lakewarden.delta.stats import ColumnFacts, stats_text
 from lakewarden.errors import Corrupt
@@ -30,16 +30,19 @@ _TAIL = 64 << 10
 
 @dataclass(frozen=True)
 class Footer:
-    """What a data file tells about itself. A file of others has no schema version."""
+    """What a data file tells about itself: whose rows it holds, and of which schema version. A file of others says neither."""
 
     rows: int
     schema_version: int | None
+    table: str | None = None
+    user: str | None = None
+    """None in files of a SHARED table too."""
 
 
 def footer_of(metadata: pq.FileMetaData) -> Footer:
     keys = metadata.metadata or {}
-    version = keys.get(VERSION_KEY) or _spark_key(keys, VERSION_KEY.decode())
-    return Footer(metadata.num_rows, None if version is None else int(version))
+    version, table, user = (_said(keys, key) for key in (VERSION_KEY, TABLE_KEY, USER_KEY))
+    return Footer(metadata.num_rows, None if version is None else int(version), table, user)
 
 
 def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
@@ -58,6 +61,11 @@ def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
     first, last = seq_range(pa.table({SEQ: columns[SEQ].values}))
     stats = stats_text(metadata.num_rows, columns.values())
     return NewFile(path, size, metadata.num_rows, stats, first, last, target.schema.version)
+
+
+def _said(keys: Mapping[bytes, bytes], key: bytes) -> str | None:
+    found = keys.get(key)
+    return _spark_key(keys, key.decode()) if found is None else found.decode()
 
 
 def _spark_key(keys: Mapping[bytes, bytes], name: str) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.connection import Location
-from lakewarden.delta.files import NewFile
+from lakewarden.delta.files import NewFile, write_file
 from lakewarden.delta.footer import spark_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
@@ -105,3 +105,13 @@ def _every(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array[Any]:
     days_or_micros = pa.int32() if pa.types.is_date(type_) else pa.int64() if pa.types.is_timestamp(type_) else type_
     return pa.array(values, days_or_micros).cast(type_)
+
+
+def test_a_footer_says_whose_rows_the_file_holds(tmp_path: Path) -> None:
+    own, shared = target(tmp_path / "own"), target(tmp_path / "shared", user=None)
+    rows = pa.table({"id": [1], "name": ["a"], "_seq": [1]})
+
+    files = [(scope, write_file(scope, rows, "batch-0-x.parquet").path) for scope in (own, shared)]
+
+    found = [open_file(place_of(scope.location), path).footer for scope, path in files]
+    assert [(footer.table, footer.user) for footer in found] == [("chat.people", "u_1"), ("chat.people", None)]
