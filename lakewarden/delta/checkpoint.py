@@ -1,6 +1,6 @@
-"""Checkpoints of a table on an object store, which delta-rs makes on a copy of the log's tail.
+"""Checkpoints, which delta-rs makes: of a table on a disk in its place, of one on an object store on a copy of the log's tail.
 
-On the store itself it would read that tail twice and the last checkpoint in eleven ranges, and what it leaves costs every
+On an object store itself it would read that tail twice and the last checkpoint in eleven ranges, and what it leaves costs every
 opening five requests more than it must (docs/decisions/0017-checkpoints-on-object-stores.md).
 """
 
@@ -66,8 +66,13 @@ def write_checkpoint(location: Location, version: int) -> None:
         place.replace(checkpoint_name(version), made.data)
         place.replace(LAST_CHECKPOINT, made.hint)
     elif CommitLog(place).read(version) is not None:
-        with delta_errors(f"cannot checkpoint {location}"):
-            opened(location, version).create_checkpoint()
+        checkpoint_in_place(location, version)
+
+
+def checkpoint_in_place(location: Location, version: int) -> None:
+    """Has delta-rs write the checkpoint where the table is: on a disk, reading costs little. Raises as `write_checkpoint`."""
+    with delta_errors(f"cannot checkpoint {location}"):
+        opened(location, version).create_checkpoint()
 
 
 def _tail(place: Place, last: int, version: int) -> dict[str, bytes] | None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
-from deltalake.transaction import create_table_with_add_actions
-
-from lakewarden.delta.border import delta_errors
-from lakewarden.delta.committing import NO_CHECKPOINT, added, commit_properties, transactions_of
+from lakewarden.clock import random_id, system_clock, to_millis
+from lakewarden.delta.actions import Change, TableHead, commit_text
+from lakewarden.delta.committing import check_held, transactions_of
 from lakewarden.delta.files import NewFile
-from lakewarden.delta.outcome import certain
+from lakewarden.delta.publish import publish
 from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
-from lakewarden.delta.uri import delta_uri
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import local_path
-from lakewarden.storage.options import delta_options
 
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
@@ -47,22 +44,11 @@ def create_table(
         Conflict: somebody made it meanwhile, or it took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch)
-    properties = commit_properties(stamp, transactions, since=since, now=now)
-    made = certain(target.location, 0, stamp, [file.path for file in adds])
-    with made, delta_errors(f"cannot create the Delta table at {target.uri}"):
-        path = local_path(target.uri)
-        if path is not None and not adds:
-            path.mkdir(parents=True, exist_ok=True)
-        create_table_with_add_actions(
-            delta_uri(target.uri),
-            delta_schema(target.schema),
-            added(adds, now),
-            mode="error",
-            configuration=_configuration(target),
-            storage_options=delta_options(target.location, os.environ) or None,
-            commit_properties=properties,
-            post_commithook_properties=NO_CHECKPOINT,
-        )
+    check_held(f"{stamp.operation} by job {stamp.job_id}", since, now)
+    written_at = system_clock()
+    head = TableHead(str(UUID(random_id())), delta_schema(target.schema).to_json(), _configuration(target), to_millis(written_at))
+    change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
+    publish(target.location, 0, commit_text(change, None, written_at, now, random_id()))
     REMEMBERED.remember(adds, 0, transactions)
 
 

@@ -16,6 +16,7 @@ from lakewarden.delta.committing import Committer, TooLate, check_held
 from lakewarden.delta.create import create_table
 from lakewarden.delta.origin import begun_anew
 from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.publish import version_of_unnamed
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -118,15 +119,19 @@ def _emptied(
 
 
 def _clear(place: Place, names: Sequence[str], fence_version: int, by: Committer) -> None:
-    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints.
+    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints, and
+    commits that never got their name: they hold values of columns.
 
     `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
     came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
     """
     place.delete(name for name in names if not name.startswith(f"{LOG}/"))
     check_held("the fence's end", by.since, by.clock())
-    older = [name for name in place.names(LOG) if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    log = place.names(LOG)
+    older = [name for name in log if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
     for name in older:
         if name.endswith(".json"):
             place.replace(name, b"")
     place.delete(name for name in older if not name.endswith(".json"))
+    # of writers that died, or are about to be refused
+    place.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

@@ -6,10 +6,10 @@ which is what makes a flush exactly once (docs/log.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,29 +18,26 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, PostCommitHookProperties
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
+from lakewarden.delta import delegated
+from lakewarden.delta.actions import Change, Mode, TableHead, commit_text
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.checkpoint import is_due, write_checkpoint
+from lakewarden.delta.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.committing import (
-    BATCH_APP,
-    CHECKPOINTING,
-    NO_CHECKPOINT,
-    added,
-    commit_properties,
-    removed,
-    transactions_of,
-)
+from lakewarden.delta.committing import BATCH_APP, check_held, transactions_of
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.opening import check_absent, opened
 from lakewarden.delta.outcome import certain
 from lakewarden.delta.place import place_of
+from lakewarden.delta.plain import is_plain
+from lakewarden.delta.publish import publish
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
-from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, StorageUnavailable, Unsupported
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.report import ScopeState
 from lakewarden.storage.location import local_path
 
@@ -48,6 +45,9 @@ SWEPT = "lakewarden/swept"
 """Application id that marks a fence which is being removed (delta/sweep.py)."""
 
 _READER = 1
+
+_APPEND: Mode = "Append"
+_OVERWRITE: Mode = "Overwrite"
 
 
 class ScopeTable:
@@ -243,23 +243,35 @@ class ScopeTable:
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
-        transactions = transactions_of(transaction, batch)
-        # where the columns change, delta-rs itself removes all that there is, in the same commit
-        removals = [] if evolves else removed(removes, now, data_change=data_change)
-        properties = commit_properties(stamp, transactions, since=since, now=now, strict=strict, read_version=self.version)
-        with self._certain(stamp, adds), delta_errors(f"cannot commit to {self.uri}"):
-            self.delta.create_write_transaction(
-                [*added(adds, now, data_change=data_change), *removals],
-                "overwrite" if evolves else "append",
-                delta_schema(schema),
-                commit_properties=properties,
-                post_commithook_properties=self._hooks,
+        head = TableHead.of(self.delta).with_schema(delta_schema(schema).to_json()) if evolves else None
+        transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
+        change = Change(stamp, transactions, mode, adds, removes, head, data_change)
+        if strict and self._publish(change, since, now):
+            version = self.version + 1
+        else:
+            commit = partial(
+                delegated.commit, self.delta, change, delta_schema(schema), now=now, hooks=self._hooks, strict=strict
             )
+            self._delegate(change, commit)
+            version = self.version + 1 if strict else self._landed(stamp)
         if strict:
-            REMEMBERED.remember(adds, self.version + 1, transactions)
-        version = self.version + 1 if strict else self._landed(stamp)
+            REMEMBERED.remember(adds, version, transactions)
         self._checkpoint(version)
         return version
+
+    def _publish(self, change: Change, since: datetime, now: datetime) -> bool:
+        """Writes the commit that directly follows this snapshot; False where that is not ours to do (delta/plain.py)."""
+        check_held(f"{change.stamp.operation} by job {change.stamp.job_id}", since, now)
+        if not is_plain(self.delta, change.paths):
+            return False
+        publish(self.location, self.version + 1, commit_text(change, self.version, system_clock(), now, random_id()))
+        return True
+
+    def _delegate(self, change: Change, commit: Callable[[], None]) -> None:
+        """Has delta-rs write the commit; one that directly follows this snapshot fails only if it is not there."""
+        paths = [unquote(file.path) for file in change.adds]
+        with certain(self.location, self.version + 1, change.stamp, paths), delta_errors(f"cannot commit to {self.uri}"):
+            commit()
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
         """Refuses what delta-rs would take and get wrong."""
@@ -293,14 +305,11 @@ class ScopeTable:
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        properties = commit_properties(stamp, transactions_of(transaction), since=since, now=now, read_version=self.version)
-        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
-            self.delta.create_write_transaction(
-                [],
-                "overwrite",
-                self.delta.schema(),
-                commit_properties=properties,
-                post_commithook_properties=NO_CHECKPOINT,
+        change = Change(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
+        if not self._publish(change, since, now):
+            schema = self.delta.schema()
+            self._delegate(
+                change, lambda: delegated.commit(self.delta, change, schema, now, delegated.NO_CHECKPOINT, strict=True)
             )
         return self.version + 1
 
@@ -314,34 +323,24 @@ class ScopeTable:
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        properties = commit_properties(stamp, {}, since=since, now=now, read_version=self.version)
-        with self._certain(stamp, ()), delta_errors(f"cannot commit to {self.uri}"):
-            self.delta.alter.set_table_properties(
-                {name: value},
-                raise_if_not_exists=False,
-                commit_properties=properties,
-                post_commithook_properties=self._hooks,
-            )
+        change = Change(stamp, {}, head=TableHead.of(self.delta).with_property(name, value), operation="SET TBLPROPERTIES")
+        if not self._publish(change, since, now):
+            self._delegate(change, partial(delegated.set_property, self.delta, name, value, change, self._hooks))
         self._checkpoint(self.version + 1)
 
     @cached_property
-    def _makes_checkpoints(self) -> bool:
-        """On an object store, unless another writer gave the table features that a checkpoint may have to show."""
-        return local_path(self.uri) is None and self.delta.protocol().min_reader_version == _READER
-
-    @cached_property
     def _hooks(self) -> PostCommitHookProperties:
-        return NO_CHECKPOINT if self._makes_checkpoints else CHECKPOINTING
+        """What delta-rs does behind a commit: no checkpoint on an object store, unless another writer gave the table
+        features that it may have to show."""
+        ours = local_path(self.uri) is None and self.delta.protocol().min_reader_version == _READER
+        return delegated.NO_CHECKPOINT if ours else delegated.CHECKPOINTING
 
     def _checkpoint(self, version: int) -> None:
         """Makes the checkpoint of a version that was just committed, if there is to be one."""
-        if self._makes_checkpoints and is_due(version, self.property("delta.checkpointInterval")):
-            with suppress(StorageUnavailable):  # the commit is there, and whole without it; the next one comes in its time
-                write_checkpoint(self.location, version)
-
-    def _certain(self, stamp: CommitStamp, adds: Sequence[NewFile]) -> AbstractContextManager[None]:
-        """A commit that directly follows this snapshot fails only if it is not there."""
-        return certain(self.location, self.version + 1, stamp, [unquote(file.path) for file in adds])
+        if is_due(version, self.property("delta.checkpointInterval")) and self.delta.protocol().min_reader_version == _READER:
+            write = write_checkpoint if local_path(self.uri) is None else checkpoint_in_place
+            with suppress(LakewardenError):  # the commit is there, and whole without it; the next one comes in its time
+                write(self.location, version)
 
     def _landed(self, stamp: CommitStamp) -> int:
         """Where a commit came to lie that was moved behind others."""

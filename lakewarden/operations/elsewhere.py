@@ -8,6 +8,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.delta.commits import LOG
 from lakewarden.delta.freezing import is_left
+from lakewarden.delta.publish import version_of_unnamed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import overlaps
@@ -37,6 +38,8 @@ def clear(place: Location) -> None:
 
 def _is_of_fence(name: str, version: int) -> bool:
     """Older commits are emptied there, and older checkpoints deleted."""
+    if version_of_unnamed(name) is not None:
+        return False
     return name.startswith(f"{LOG}/") and (not name.endswith(".parquet") or f"{version:020d}" in name)
 
 

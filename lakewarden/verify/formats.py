@@ -77,11 +77,9 @@ def values(data: bytes) -> str:
     return "\n".join(json.dumps(row, default=str, ensure_ascii=False) for row in rows)
 
 
-def live_files(name: str, data: bytes) -> int:
-    """How many files a commit or checkpoint of Delta's log adds."""
-    if name.endswith(".json"):
-        return sum(field(parsed(line), "add") is not None for line in data.splitlines() if line)
+def live_files(data: bytes) -> int:
+    """How many files a commit or checkpoint of Delta's log adds, whatever its name is."""
     if footer(data) is None:
-        return 0
+        return sum(field(parsed(line), "add") is not None for line in data.splitlines() if line)
     table = pq.read_table(pa.BufferReader(data))
     return table.num_rows - table.column("add").null_count if "add" in table.column_names else 0

@@ -241,10 +241,13 @@ class _Look:
 
     def _in_scope(self, found: Found, rest: str) -> str | None:
         """In the user's own scope only a fence may lie: Delta's log, in which no file is live."""
+        name = rest.rpartition("/")[2]
         if not rest.startswith(_DELTA_LOG):
             return "a file in the user's scope"
+        if name.startswith(".") and not name.endswith(".crc"):  # Hadoop's checksums
+            return "a commit of the user's scope that never got its name"
         data = self._content(found)
-        if data is None or not formats.live_files(rest, data):
+        if data is None or not formats.live_files(data):
             return None
         return "Delta's log of the user's scope still adds files"
 

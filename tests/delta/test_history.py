@@ -26,7 +26,7 @@ def test_our_commits_say_what_they_did(tmp_path: Path) -> None:
     assert counts == {"Inserted": 1, "Updated": 1, "Deleted": 1}
     assert (merge.user_metadata["job_id"], merge.user_metadata["first_seq"], merge.user_metadata["last_seq"]) == ("FL-1", 7, 9)
     assert merge.timestamp.isdigit()
-    assert merge.engine_info.startswith("delta-rs")
+    assert merge.engine_info.startswith("Lakewarden/")
 
 
 def test_commits_of_others_keep_their_own_words(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""A commit gets its name: whole or not at all, and only if no other has it.
+
+On a disk the commit is written under a hidden name in the log's directory and linked to its own, which fails where one lies
+there already; on an object store it is created if absent. A process that is killed leaves a hidden file, which holds the
+commit's statistics; a vacuum takes it a day later, an erasure at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from lakewarden.clock import random_id
+from lakewarden.connection import Location
+from lakewarden.delta.border import delta_errors
+from lakewarden.delta.commits import LOG, commit_name
+from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import AlreadyThere, Missing
+from lakewarden.storage.open import open_store
+from lakewarden.storage.posix import write_all
+
+_UNNAMED = re.compile(rf"{LOG}/\.(\d{{20}})\.json\.[0-9a-f]{{32}}")
+
+
+def publish(location: Location, version: int, text: bytes) -> None:
+    """Makes the commit that version.
+
+    Raises:
+        Conflict: there is such a version already, or all that lay there was removed meanwhile; nothing was changed.
+        StorageUnavailable: as `ObjectStore.create`: the commit may be there all the same.
+    """
+    root = local_path(location.uri)
+    if root is None:
+        _create(location, version, text)
+        return
+    with delta_errors(f"cannot commit to {location}"):
+        _link(root, location, version, text)
+
+
+def _create(location: Location, version: int, text: bytes) -> None:
+    try:
+        open_store(location).create(commit_name(version), text)
+    except AlreadyThere:
+        raise _lost(location) from None
+    except StorageUnavailable as failed:
+        there = _there(location, version, failed)
+        if there is None:
+            raise
+        if there != text:
+            raise _lost(location) from failed
+
+
+def _there(location: Location, version: int, failed: StorageUnavailable) -> bytes | None:
+    """What has the name after an answer was lost. No two commits are equal, and a name is given once."""
+    try:
+        return open_store(location).get(commit_name(version))
+    except Missing:
+        return None
+    except StorageUnavailable as silent:
+        raise StorageUnavailable(
+            f"{failed.message}; and whether the commit is there cannot be told: {silent.message}"
+        ) from failed
+
+
+def _link(root: Path, location: Location, version: int, text: bytes) -> None:
+    unnamed = f"{root}/{unnamed_commit(version, random_id())}"
+    if version == 0:  # later, the directory is there, or the table is gone
+        os.makedirs(f"{root}/{LOG}", exist_ok=True)
+    try:
+        _write(unnamed, text)
+        os.link(unnamed, f"{root}/{commit_name(version)}")
+    except (FileExistsError, FileNotFoundError):  # not found: a drop or an erasure took the hidden file
+        raise _lost(location) from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(unnamed)
+
+
+def _write(path: str, text: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(descriptor, text)
+    finally:
+        os.close(descriptor)
+
+
+def unnamed_commit(version: int, new_id: str) -> str:
+    """The name of a commit that is not one yet: no reader of Delta looks at hidden files."""
+    return f"{LOG}/.{version:020d}.json.{new_id}"
+
+
+def version_of_unnamed(name: str) -> int | None:
+    """The version that such a file was to become; None for any other file."""
+    found = _UNNAMED.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def _lost(location: Location) -> Conflict:
+    return Conflict(f"cannot commit to {location}: another commit came between; nothing was changed, try again")
