@@ -43,7 +43,7 @@ class TableHead:
     def of(cls, table: DeltaTable) -> TableHead:
         found = table.metadata()
         return cls(
-            found.id, table.schema().to_json(), dict(found.configuration), found.created_time, found.name, found.description
+            str(found.id), table.schema().to_json(), dict(found.configuration), found.created_time, found.name, found.description
         )
 
     def with_schema(self, schema: str) -> TableHead:

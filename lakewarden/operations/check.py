@@ -21,7 +21,7 @@ from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import LakewardenError, NotFound
 from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
-from lakewarden.operations.orphans import orphans, told
+from lakewarden.operations.orphans import orphans, told, unnamed_commits
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.stray import hot_files, stray_files
 from lakewarden.report import ScopeTarget
@@ -147,9 +147,13 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
     """Crashes leave them; they harm nobody and a vacuum removes them, so they are told and are no failure."""
     listing = open_store(task.target.location).list("")
     timeline = read_timeline(place_of(task.target.location), table.version, listing)
-    unnamed = orphans(listing, timeline, frozenset(file.path for file in table.files()))
+    lost = orphans(listing, timeline, frozenset(file.path for file in table.files()))
     stray = stray_files(listing, task.target, [table], task.hot_files)
-    parts = (told(unnamed, "no commit names", task.now), told(stray, "no row refers to", task.now))
+    parts = (
+        told(lost, "no commit names", task.now),
+        told(unnamed_commits(listing), "were to be commits", task.now),
+        told(stray, "no row refers to", task.now),
+    )
     return "; ".join(part for part in parts if part)
 
 

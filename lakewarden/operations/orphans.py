@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from urllib.parse import unquote
 
 from lakewarden.delta.commits import LOG
+from lakewarden.delta.publish import version_of_unnamed
 from lakewarden.delta.timeline import Timeline
 from lakewarden.storage.objects import StoredObject
 
@@ -28,6 +29,11 @@ def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset
     named = timeline.named | live
     known = named | {unquote(path) for path in named}
     return [found for found in data_files(listing) if found.key not in known]
+
+
+def unnamed_commits(listing: Sequence[StoredObject]) -> list[StoredObject]:
+    """Commits that never got their name (delta/publish.py): their writers died, or are about to name them."""
+    return [found for found in listing if version_of_unnamed(found.key) is not None]
 
 
 def told(found: Sequence[StoredObject], what: str, now: datetime) -> str:

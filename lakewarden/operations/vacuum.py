@@ -8,6 +8,7 @@ What stays, whatever the clock of any writer said:
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
 - in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
   than both;
+- a commit that never got its name, until it is as old as that;
 - `manifest.json`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
 
 The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
@@ -31,7 +32,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans
+from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -102,7 +103,8 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     data = tuple(_removable(listing, needed, timeline, nobodys))
     stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
     marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
-    log = expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE))
+    unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
+    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE)), *unnamed)
     return VacuumPlan(
         target=target,
         operation="vacuum",
