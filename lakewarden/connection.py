@@ -34,3 +34,12 @@ class Location:
 
     def __str__(self) -> str:
         return self.uri
+
+
+@dataclass(frozen=True)
+class StorageRoot:
+    """A storage's own place. `identity` is the random id in its marker there (`storage.owner`), empty where none was made."""
+
+    storage_id: str
+    location: Location
+    identity: str = ""

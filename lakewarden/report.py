@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from lakewarden.catalog.model import Compression, TableSchema
-from lakewarden.connection import Location
+from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
 
 Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop", "evict", "export", "import", "erase", "move"]
@@ -29,6 +29,8 @@ class ScopeTarget:
     compression: Compression
     target_file_size: int
     retention_hours: int
+    root: StorageRoot | None = None
+    """The storage on which it is; None where that is not compared."""
 
     @property
     def uri(self) -> str:

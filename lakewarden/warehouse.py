@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lakewarden.access.gate import require
 from lakewarden.access.rights import can
-from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.catalog.exports import Exports
+from lakewarden.catalog.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.places import THE_TABLES, ScopePlaces
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
-from lakewarden.connection import Location
+from lakewarden.connection import Location, StorageRoot
 from lakewarden.delta.cached import ColdCache, ColumnCache
 from lakewarden.delta.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, StorageRefused
+from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.writer import LogWriter
@@ -31,14 +30,11 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, scope_path
-from lakewarden.storage.probe import probe
 
 STATE = "_lakewarden"
-_IDENTITY = "warehouse.json"
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,8 @@ class Warehouse:
 
     uri: str
     id: str
+    format: int
+    """Of what is under `_lakewarden/`, and whether storages have identities and tables have floors (`catalog.founding`)."""
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry
@@ -73,9 +71,11 @@ class Warehouse:
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
+        identity = _identity(uri, state, catalog, new_id)
         return cls(
             uri=uri,
-            id=_identity(uri, state, catalog, new_id),
+            id=identity.id,
+            format=identity.format,
             state=state,
             catalog=catalog,
             registry=ScopeRegistry(state, new_id),
@@ -88,6 +88,11 @@ class Warehouse:
             clock=clock,
             new_id=new_id,
         )
+
+    @property
+    def identifies(self) -> bool:
+        """Whether storages have identities and tables have floors."""
+        return self.format > FIRST_FORMAT
 
     @property
     def locks(self) -> LockFactory:
@@ -139,6 +144,7 @@ class Warehouse:
             compression=table.options.compression,
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
             retention_hours=maintenance.retention_hours if hours is None else hours,
+            root=self.root(storage),
         )
 
     def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
@@ -183,6 +189,10 @@ class Warehouse:
         """The same place, with the storage's own connection."""
         return Location(self.base(storage), storage.connection)
 
+    def root(self, storage: Storage) -> StorageRoot:
+        """The same place, with what identifies it."""
+        return StorageRoot(storage.id, self.location(storage), storage.identity)
+
 
 def check_scope(table: Table, scope: Scope) -> None:
     """Raises:
@@ -223,18 +233,13 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
 
-def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> str:
-    """The warehouse's uuid, made by whoever comes first, once its own storage has been tried."""
+def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> Identity:
     try:
-        return _read_identity(state)
+        return read_identity(state)
     except Missing:
         delta_uri(uri)  # a place at which no Delta table can be kept is refused before anything lies there
         _check_nobodys(uri)
-        if probe(open_store(Location(uri).below(LOCAL_BASE)), new_id).folds_case:
-            catalog.change(lambda before: fold_case(before, LOCAL))
-        with suppress(AlreadyThere):  # another process made it in between: its uuid holds
-            state.create(_IDENTITY, json.dumps({"format": _FORMAT, "id": new_id()}).encode())
-    return _read_identity(state)
+        return found_warehouse(uri, state, catalog, new_id)
 
 
 def _check_nobodys(uri: str) -> None:
@@ -244,19 +249,8 @@ def _check_nobodys(uri: str) -> None:
     above = uri
     while (above := above.rpartition("/")[0]) and not above.endswith("/"):
         with suppress(Missing, StorageRefused):  # who may not read there has no way to know
-            open_store(Location(above).below(STATE)).get(_IDENTITY)
+            open_store(Location(above).below(STATE)).get(FILE)
             raise InUse(f"cannot make a warehouse at {uri}: it lies in the one at {above}; open that, or choose another place")
-
-
-def _read_identity(state: ObjectStore) -> str:
-    text = state.get(_IDENTITY)
-    try:
-        identity = json.loads(text)
-        if identity["format"] != _FORMAT:
-            raise Corrupt(f"{state.uri} has format {identity['format']!r}; this version of Lakewarden reads format {_FORMAT}")
-        return str(identity["id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{state.uri}/{_IDENTITY} does not name a warehouse: {text[:80]!r}") from error
 
 
 @lru_cache(maxsize=64)

@@ -233,6 +233,13 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
     return replace(catalog, storages={**catalog.storages, storage_id: replace(storage, folds_case=True)})
 
 
+def identify(catalog: Catalog, storage_id: str, identity: str) -> Catalog:
+    """Gives a storage its identity, if it has none yet."""
+    storage = _storage(catalog, storage_id)
+    known = replace(storage, identity=storage.identity or identity)
+    return replace(catalog, storages={**catalog.storages, storage_id: known})
+
+
 def check_still(table: Table) -> None:
     """Raises:
     InUse: the table is being moved to another storage.

@@ -195,6 +195,8 @@ class Storage:
     description: str = ""
     created_at: datetime | None = None
     connection: Connection = field(default_factory=Connection)
+    identity: str = ""
+    """The random id that the marker at its place holds too (`storage.owner`); empty in a warehouse of format 1."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.stray import hot_files, stray_files
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import probe
 from lakewarden.storage.uploads import find_uploads
 from lakewarden.warehouse import Warehouse, live_tables
@@ -100,11 +101,17 @@ def check_scope(task: CheckTask) -> list[Finding]:
 def _check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:
     subject, place = f"storage {storage.id}", warehouse.location(storage)
     try:
+        confirm(warehouse.root(storage))  # nothing is tried in an empty mount point
+    except LakewardenError as error:
+        return [Finding(subject, "identity", False, error.code, error.message)]
+    try:
         probe(open_store(place), random_id)
     except LakewardenError as error:
         return [Finding(subject, "reachable", False, error.code, error.message)]
+    identity = [Finding(subject, "identity", True)] if storage.identity else []
     uploads = _uploads(place, warehouse.clock())
-    return [Finding(subject, "reachable", True), *([Finding(subject, "uploads", True, message=uploads)] if uploads else [])]
+    told = [Finding(subject, "uploads", True, message=uploads)] if uploads else []
+    return [*identity, Finding(subject, "reachable", True), *told]
 
 
 def _uploads(place: Location, now: datetime) -> str:

@@ -17,6 +17,7 @@ from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.rows.files import FILES
@@ -57,8 +58,10 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
 
     Raises:
         NotFound: no such table.
+        StorageUnavailable: a storage with scopes of the table is not there.
         Conflict: the lease was lost; or some scopes could not be emptied; the table is hidden, and dropping it again goes on.
     """
+    present = _present(warehouse, name)
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
     remove_log(warehouse.state, table.log_id)
@@ -70,11 +73,21 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
         first = f"{failed[0].scope}: {failed[0].reason}"
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
+    present.again().check()
     bury(warehouse, targets, job_id, table.log_id)
     warehouse.registry.remove(table.id)
     warehouse.places.remove(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
+
+
+def _present(warehouse: Warehouse, name: TableName) -> Presence:
+    """The storages with scopes of the table; raises where one is away."""
+    catalog = warehouse.catalog.read()
+    table = catalog.tables.get(name)
+    present = Presence.of(() if table is None else _targets(warehouse, catalog, table))
+    present.check()
+    return present
 
 
 def _targets(warehouse: Warehouse, catalog: Catalog, table: Table) -> list[ScopeTarget]:

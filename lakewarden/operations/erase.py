@@ -31,6 +31,7 @@ from lakewarden.operations.elsewhere import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
@@ -91,12 +92,15 @@ def erase(
 
     Raises:
         NotFound, InvalidArgument: no such table, or none of users; nothing was done.
+        StorageUnavailable: a storage is not there, so that nothing can be certified; erase again when it is.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
             message names, and erase again. Or a table is being moved; nothing was done.
     """
     user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
     catalog = warehouse.catalog.read()
     tables = tables_of_users(catalog, asked.tables)
+    present = Presence.among(warehouse.root(storage) for storage in catalog.storages.values())
+    present.check()
     started = warehouse.clock()
     asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
     wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
@@ -131,6 +135,7 @@ def erase(
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
     searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
+    present.again().check()  # what was not there was not searched
     reach("erase:searched")
     to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
     certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))

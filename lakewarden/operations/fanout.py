@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
@@ -93,9 +94,13 @@ def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeRe
         return run()
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
-        fault = fault_of(moved or error)
-        now = system_clock()
-        return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
+        return failed_report(target, operation, moved or error, system_clock())
+
+
+def failed_report(target: ScopeTarget, operation: Operation, error: Exception, now: datetime) -> ScopeReport:
+    """The report of a scope on which the operation could not be done."""
+    fault = fault_of(error)
+    return ScopeReport(target.scope, operation, "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
 
 
 def _moved(target: ScopeTarget) -> Conflict | None:

@@ -10,15 +10,25 @@ from lakewarden.report import ScopeTarget
 from lakewarden.rows.files import FileRef
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import RECENT_SECONDS, confirm
 
 
 def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
     """Stores a file; False where it lies there already, as after an import that is repeated: no id is given twice."""
+    _confirm(target)
     try:
         open_store(target.location).create(ref.path, data)
     except AlreadyThere:
         return False
     return True
+
+
+def _confirm(target: ScopeTarget) -> None:
+    """Raises:
+    StorageUnavailable: the scope's storage is not there.
+    """
+    if target.root is not None:
+        confirm(target.root, RECENT_SECONDS)
 
 
 def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
@@ -29,6 +39,7 @@ def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
     try:
         data = open_store(target.location).get(ref.path)
     except Missing as error:
+        _confirm(target)
         raise NotFound(f"the file {ref.name!r} of {target.scope} was removed") from error
     if hashlib.sha256(data).hexdigest() != ref.sha256:
         raise Corrupt(f"the file {ref.name!r} of {target.scope} has not the checksum that its row says")

@@ -24,8 +24,9 @@ from lakewarden.log.history import has_expired
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
-from lakewarden.operations.fanout import Run, Sized, fault_of, guarded
+from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.job import new_job_id
+from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
@@ -78,7 +79,10 @@ def flush_scopes(
     reach("planned")
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
-    tasks, held = _tasks(warehouse, catalog, due, job_id)
+    planned, held = _tasks(warehouse, catalog, due, job_id)
+    present = Presence.of(task.target for task in planned)
+    tasks = [task for task in planned if present.why_not(task.target) is None]
+    held += _away(present, planned)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
@@ -86,6 +90,8 @@ def flush_scopes(
     # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
+    later = present.again()  # what was committed into an empty mount point is not settled
+    reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
     _settle(warehouse, views, tasks, reports, reach)
     return reports + held
 
@@ -214,14 +220,17 @@ def _tasks(
         try:
             warehouse.check_open(catalog, table, one.scope.user)
         except Conflict as error:
-            fault, now = fault_of(error), system_clock()
-            held.append(
-                ScopeReport(one.scope, "flush", "failed", target.location, reason=fault.message, fault=fault, finished_at=now)
-            )
+            held.append(failed_report(target, "flush", error, system_clock()))
             continue
         where = (warehouse.state.uri, table.log_id)
         tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))
     return tasks, held
+
+
+def _away(present: Presence, tasks: Sequence[FlushTask]) -> list[ScopeReport]:
+    """The reports of scopes on storages that are not there."""
+    why = ((task.target, present.why_not(task.target)) for task in tasks)
+    return [failed_report(target, "flush", error, system_clock()) for target, error in why if error is not None]
 
 
 def _settle(

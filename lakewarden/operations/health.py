@@ -14,6 +14,7 @@ from lakewarden.errors import LakewardenError, StorageRefused
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import PROBES
 from lakewarden.warehouse import Warehouse
 
@@ -46,7 +47,8 @@ def health(warehouse: Warehouse, storage: Storage, *, extended: bool) -> Storage
     """Tries the storage; what fails is a value here, and no error."""
     began = time.monotonic()
     trial = _Trial(open_store(warehouse.location(storage)), f"{PROBES}/{warehouse.new_id()}-a")
-    writable = trial.passes(trial.write)
+    identified = trial.passes(lambda: confirm(warehouse.root(storage)))
+    writable = identified and trial.passes(trial.write)
     readable = writable and trial.passes(trial.read)
     # where nothing answers, the others would only wait as long again
     listable = (writable or trial.refused) and trial.passes(trial.list)

@@ -10,10 +10,11 @@ from functools import partial
 from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
-from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.leases import forget_expired, leased_versions
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.operations.plan import ScopePlan
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.stray import hot_files
@@ -76,7 +77,12 @@ def maintain_targets(
     now = clock.moment
     choices = _with_kept(warehouse, targets, options, now)
     tasks = [MaintainTask(target, choice, dry_run, job_id, clock) for target, choice in zip(targets, choices, strict=True)]
-    reports = run(maintain_scope, [Sized(task, _SCOPE_COST) for task in tasks])
+    present = Presence.of(targets)
+    there = [task for task in tasks if present.why_not(task.target) is None]
+    done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST) for task in there]))
+    operation = operation_of(options)
+    away = ((target, present.why_not(target)) for target in targets)
+    reports = [next(done) if error is None else failed_report(target, operation, error, now) for target, error in away]
     sync({report.uri for report in reports if report.outcome == "done"})
     if isinstance(options, VacuumOptions) and not dry_run:
         _forget_leases(warehouse, targets, now)

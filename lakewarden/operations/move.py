@@ -23,6 +23,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.leases import leased_versions
 from lakewarden.operations.move_scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport
@@ -54,6 +55,7 @@ class Mover:
         Raises:
             NotFound: no such table or storage.
             Unsupported: a STREAM table, which lies nowhere.
+            StorageUnavailable: one of the two storages is not there; nothing was changed.
             InUse: it is being moved elsewhere; or what lies at its place there is in the way. Nothing was changed.
             Conflict: a reader leases a version, or a user is being erased; or the lock was lost. Try again later.
         """
@@ -62,6 +64,7 @@ class Mover:
         catalog = begin_move(self.warehouse.catalog.read(), self.name, storage_id, self.warehouse.base)  # said before the looks
         if catalog.tables[self.name].move is None:
             return []
+        self._check_present(storage_id, before.options.storage_id)
         if before.move is None:
             self._clear_way(storage_id)
         self._change(lambda newest: begin_move(newest, self.name, storage_id, self.warehouse.base))
@@ -85,6 +88,7 @@ class Mover:
             if _failed(reports):
                 return [*reports, *self._reopen()]
             sync({self._place(storage_id).uri})
+            self._check_present(storage_id)
             self.reach("move:frozen")
             self._change(lambda newest: switch_table(newest, self.name))
             self.reach("move:switched")
@@ -106,6 +110,7 @@ class Mover:
                 f"{self.name} lies on storage {table.move.target!r} already, and only its old place is left to be emptied:"
                 f" end the move (lakewarden move {self.name} --to {table.move.target})"
             )
+        self._check_present(*table.storage_ids)
         reports = self._thawed()
         if _failed(reports) or table.move is None:
             return reports
@@ -119,6 +124,7 @@ class Mover:
         """Empties the old place."""
         table = self._table()
         assert table.move is not None
+        self._check_present(table.move.source)
         reports = self._each(leave_scope)
         if not _failed(reports):
             sync({self._place(table.move.source).uri})
@@ -220,6 +226,13 @@ class Mover:
         if why := held or erased:
             self.cancel()
             raise Conflict(f"{self.name} cannot be moved while {why}; try again when that is over")
+
+    def _check_present(self, *storage_ids: str) -> None:
+        """Raises:
+        StorageUnavailable: one of these storages is not there.
+        """
+        storages = self.warehouse.catalog.read().storages
+        Presence.among(self.warehouse.root(storages[id_]) for id_ in storage_ids).check()
 
     def _phase(self) -> str:
         move = self._table().move

@@ -15,7 +15,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import claim, confirm
+from lakewarden.storage.owner import Owner, check_same, claim_for
 from lakewarden.storage.paths import check_template
 from lakewarden.storage.probe import probe
 from lakewarden.warehouse import Warehouse
@@ -112,7 +112,8 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
     changes.add_storage(warehouse.catalog.read(), storage)  # what is wrong with it is said before anything is written there
     store = open_store(warehouse.location(storage))
     found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
-    claim(store, warehouse.id)
+    identity = claim_for(store, Owner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
+    found = replace(found, identity=identity if warehouse.identifies else "")
     warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))
     return found
 
@@ -128,7 +129,7 @@ def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange)
     store = open_store(warehouse.location(wanted))
     probe(store, warehouse.new_id)
     if wanted.connection != before.storages[storage_id].connection:
-        confirm(store, warehouse.id)
+        check_same(store, Owner(warehouse.id, wanted.identity))
     return warehouse.catalog.change(lambda catalog: change.applied(catalog, storage_id)).storages[storage_id]
 
 

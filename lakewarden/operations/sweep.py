@@ -22,8 +22,10 @@ from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.names import home
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.warehouse import Warehouse
 
 _ROOT = "graves"
@@ -129,6 +131,7 @@ class _Ground:
 def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, sweeper: _Sweeper) -> _Ground:
     place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
     try:
+        _confirm_storage(warehouse, place)
         names = sorted({stored.key.partition("/")[0] for stored in open_store(place).list("")})
     except NoBucket:
         return found
@@ -148,6 +151,16 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
         if fate == "too young":
             found.waiting.add(mark)
     return found
+
+
+def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
+    """Raises:
+    StorageUnavailable: the storage on which the fences are is not there. One that was dropped since is not looked at.
+    """
+    for storage in warehouse.catalog.read().storages.values():
+        root = warehouse.root(storage)
+        if overlaps(root.location.uri, place.uri, folds_case=True):
+            confirm(root, RECENT_SECONDS)
 
 
 def _sweep_log(state: ObjectStore, log_id: str, before: datetime) -> bool:

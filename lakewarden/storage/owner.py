@@ -1,36 +1,148 @@
-"""Whose a storage's place is: two warehouses that wrote to one place would take each other's tables for their own."""
+"""Whose a storage's place is, and which storage it is.
+
+Two warehouses that wrote to one place would take each other's tables for their own. And a place whose disk is not mounted,
+or whose bucket was made again, would be taken for an empty storage. So a marker at the place names the warehouse and holds
+the storage's identity: a random id that the catalog knows as well.
+"""
 
 from __future__ import annotations
 
-from lakewarden.errors import InUse
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from lakewarden.connection import StorageRoot
+from lakewarden.errors import Corrupt, InUse, StorageUnavailable
+from lakewarden.storage.durability import sync
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.open import open_store
 
-_MARKER = ".lakewarden-owner"
+MARKER = ".lakewarden-owner"
+
+RECENT_SECONDS = 60.0
+"""How old a confirmation may be behind which a scope without a table counts as one that was never flushed."""
 
 
-def claim(store: ObjectStore, warehouse_id: str) -> None:
-    """Marks the place as this warehouse's; a place that is its own already stays so.
+@dataclass(frozen=True)
+class Owner:
+    """What a marker says. `identity` is empty where a warehouse of format 1 made it."""
+
+    warehouse: str
+    identity: str = ""
+
+
+def owner_of(store: ObjectStore) -> Owner | None:
+    """None where the place has no marker.
+
+    Raises:
+        Corrupt: what is at its name is no marker.
+    """
+    try:
+        data = store.get(MARKER)
+    except Missing:
+        return None
+    if not data.startswith(b"{"):
+        return Owner(data.decode(errors="replace"))
+    try:
+        content = json.loads(data)
+        return Owner(str(content["warehouse"]), str(content["identity"]))
+    except (ValueError, KeyError) as error:
+        raise Corrupt(f"{store.uri}/{MARKER} names no owner: {data[:80]!r}") from error
+
+
+def claim(store: ObjectStore, wanted: Owner) -> Owner:
+    """Marks the place, if it has no marker yet; returns what the marker says then, which may be another's.
+
+    A marker of the same warehouse without an identity is given the wanted one.
+    """
+    try:
+        store.create(MARKER, _encoded(wanted))
+    except AlreadyThere:
+        found = owner_of(store) or wanted
+        if found.warehouse != wanted.warehouse or found.identity or not wanted.identity:
+            return found
+        store.put(MARKER, _encoded(wanted))
+        sync({store.uri})
+    return wanted
+
+
+def claim_for(store: ObjectStore, wanted: Owner) -> str:
+    """Marks the place as this warehouse's, and returns the identity that it has: an earlier one of the same warehouse stays.
 
     Raises:
         InUse: it is another warehouse's.
     """
-    try:
-        store.create(_MARKER, warehouse_id.encode())
-    except AlreadyThere:
-        owner = store.get(_MARKER).decode(errors="replace")
-        if owner != warehouse_id:
-            raise InUse(f"{store.uri} belongs to warehouse {owner}; choose a place of its own for this one") from None
+    found = claim(store, wanted)
+    if found.warehouse != wanted.warehouse:
+        raise InUse(f"{store.uri} belongs to warehouse {found.warehouse}; choose a place of its own for this one")
+    return found.identity
 
 
-def confirm(store: ObjectStore, warehouse_id: str) -> None:
-    """Checks that the place is still the one that this warehouse claimed, now that it is reached in another way.
+def check_same(store: ObjectStore, expected: Owner) -> None:
+    """Checks that a place is the one that this warehouse claimed, now that it is reached in another way.
 
     Raises:
-        InUse: nobody's mark is there, or another warehouse's.
+        InUse: it has no marker, or another one.
     """
+    found = owner_of(store)
+    if found != expected:
+        owner = "no warehouse" if found is None else f"warehouse {found.warehouse}"
+        raise InUse(f"{store.uri} as it would be reached belongs to {owner}: it is not the place where the tables are")
+
+
+class _Confirmed:
+    """When each storage was confirmed last, by a clock of this process; safe for threads."""
+
+    def __init__(self) -> None:
+        self._moments: dict[StorageRoot, float] = {}
+        self._lock = threading.Lock()
+
+    def within(self, root: StorageRoot, seconds: float, now: float) -> bool:
+        moment = self._moments.get(root)
+        return moment is not None and now - moment <= seconds
+
+    def note(self, root: StorageRoot, now: float) -> None:
+        with self._lock:
+            self._moments[root] = now
+
+
+_CONFIRMED = _Confirmed()
+
+
+def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+    """Returns if the place is the storage that the catalog means. In a warehouse of format 1 there is nothing to compare.
+
+    Args:
+        within: seconds for which an earlier confirmation by this process is enough; 0 looks in any case.
+
+    Raises:
+        StorageUnavailable: it has no marker, or another one; or it cannot be reached.
+    """
+    now = monotonic()
+    if not root.identity or (within and _CONFIRMED.within(root, within, now)):
+        return
+    found = owner_of(open_store(root.location))
+    if found is None or found.identity != root.identity:
+        there = "it has no marker" if found is None else "it has the marker of another one"
+        raise StorageUnavailable(
+            f"storage {root.storage_id!r} at {root.location} is not the one that this warehouse uses ({there}):"
+            " is it mounted, and is it the same bucket?"
+        )
+    _CONFIRMED.note(root, now)
+
+
+def device_of(root: StorageRoot) -> int | None:
+    """Number of the device that a directory is on; None where there is no directory."""
+    path = local_path(root.location.uri)
     try:
-        owner = store.get(_MARKER).decode(errors="replace")
-    except Missing:
-        owner = "nobody"
-    if owner != warehouse_id:
-        raise InUse(f"{store.uri} as it would be reached belongs to {owner}: it is not the place that the tables lie in")
+        return None if path is None else os.stat(path).st_dev
+    except FileNotFoundError:
+        return None
+
+
+def _encoded(owner: Owner) -> bytes:
+    return json.dumps(asdict(owner)).encode() if owner.identity else owner.warehouse.encode()

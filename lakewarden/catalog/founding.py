@@ -1,0 +1,80 @@
+"""warehouse.json: the id and the format of a warehouse, and how a new one comes to be."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from lakewarden.catalog.changes import LOCAL, LOCAL_BASE, fold_case, identify
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.store import CatalogStore
+from lakewarden.clock import NewId
+from lakewarden.connection import Location
+from lakewarden.errors import Corrupt, InUse
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import Owner, claim
+from lakewarden.storage.probe import probe
+
+FILE = "warehouse.json"
+
+FIRST_FORMAT = 1
+"""What releases before the first one of format 2 made: no identities, no floors, segments that do not name each other."""
+
+NEWEST_FORMAT = 2
+"""Storages have identities, tables have floors, and segments name their predecessors (docs/decisions/0018, 0020)."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which warehouse it is, and the format of what is under `_lakewarden/`."""
+
+    format: int
+    id: str
+
+
+def read_identity(state: ObjectStore) -> Identity:
+    """Raises:
+    Missing: there is no warehouse.
+    Corrupt: the file cannot be read, or is of a later format.
+    """
+    text = state.get(FILE)
+    try:
+        content = json.loads(text)
+        identity = Identity(int(content["format"]), str(content["id"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{state.uri}/{FILE} does not name a warehouse: {text[:80]!r}") from error
+    if not FIRST_FORMAT <= identity.format <= NEWEST_FORMAT:
+        raise Corrupt(
+            f"{state.uri} has format {identity.format}; this version of Lakewarden reads formats"
+            f" {FIRST_FORMAT} to {NEWEST_FORMAT}: use the release that made it, or a later one"
+        )
+    return identity
+
+
+def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> Identity:
+    """Makes a warehouse once its own storage has been tried. Of several processes the first decides: the marker of its storage
+    names the id, and warehouse.json, which comes last, repeats it.
+
+    Raises:
+        InUse: the storage's place has the data of another warehouse.
+        StorageRefused, StorageUnavailable: the place cannot be written or reached.
+    """
+    data = open_store(Location(uri).below(LOCAL_BASE))
+    folds = probe(data, new_id).folds_case
+
+    def step(before: Catalog) -> Catalog:
+        folded = fold_case(before, LOCAL) if folds else before
+        return identify(folded, LOCAL, new_id())
+
+    identity = catalog.change(step).storages[LOCAL].identity
+    owner = claim(data, Owner(new_id(), identity))
+    if owner.identity != identity:
+        raise InUse(
+            f"cannot make a warehouse at {uri}: {data.uri} has the data of warehouse {owner.warehouse}, whose {state.uri} is"
+            " missing: restore that from a backup, or choose another place"
+        )
+    with suppress(AlreadyThere):
+        state.create(FILE, json.dumps(asdict(Identity(NEWEST_FORMAT, owner.warehouse))).encode())
+    return read_identity(state)

@@ -1,0 +1,69 @@
+"""Which storages of a job are there. Without that look, a disk that is not mounted is an empty storage: rows would be
+flushed into its mount point, and an erasure would find nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakewarden.clock import system_clock
+from lakewarden.connection import StorageRoot
+from lakewarden.errors import LakewardenError, StorageUnavailable
+from lakewarden.operations.fanout import failed_report
+from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.storage.owner import confirm, device_of
+
+
+@dataclass(frozen=True)
+class Presence:
+    """The storages of one job as one look found them, never from memory."""
+
+    devices: Mapping[StorageRoot, int | None]
+    """Of those that are there, the device of each that is a directory."""
+    away: Mapping[StorageRoot, LakewardenError]
+    """Why the others cannot be used."""
+
+    @classmethod
+    def of(cls, targets: Iterable[ScopeTarget]) -> Presence:
+        return cls.among({target.root for target in targets if target.root is not None})
+
+    @classmethod
+    def among(cls, roots: Iterable[StorageRoot]) -> Presence:
+        devices: dict[StorageRoot, int | None] = {}
+        away: dict[StorageRoot, LakewardenError] = {}
+        for root in roots:
+            try:
+                confirm(root)
+                devices[root] = device_of(root)
+            except LakewardenError as error:
+                away[root] = error
+        return cls(devices, away)
+
+    def again(self) -> Presence:
+        """A second look at those that were there. Another device under the same name is another storage: what was written
+        meanwhile may be below it."""
+        now = Presence.among(self.devices)
+        swapped = {root: _swapped(root) for root, device in now.devices.items() if device != self.devices[root]}
+        return Presence({root: device for root, device in now.devices.items() if root not in swapped}, {**now.away, **swapped})
+
+    def check(self) -> None:
+        """Raises:
+        StorageUnavailable, StorageRefused, Corrupt: a storage is away.
+        """
+        for error in self.away.values():
+            raise error
+
+    def why_not(self, target: ScopeTarget) -> LakewardenError | None:
+        """Why the scope cannot be worked on."""
+        return None if target.root is None else self.away.get(target.root)
+
+    def judged(self, target: ScopeTarget, operation: Operation, report: ScopeReport) -> ScopeReport:
+        """The report, unless the scope's storage went away: then nothing is certain of it."""
+        error = self.why_not(target)
+        return report if error is None or report.fault else failed_report(target, operation, error, system_clock())
+
+
+def _swapped(root: StorageRoot) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"another file system was mounted at {root.location} while storage {root.storage_id!r} was written to; try again"
+    )
