@@ -302,8 +302,11 @@ class Lakehouse:
     # How it stands
 
     def pending(self) -> list[Pending]:
-        """The scopes with rows to flush, oldest first; costs what lies in the log. STREAM tables have none."""
-        views = read_views(self.warehouse.state, self.warehouse.headers)
+        """The scopes with rows to flush, oldest first; costs what lies in the log. STREAM tables have none.
+
+        Those of a table whose log is corrupt are not known; its flush and `check` say so.
+        """
+        views = read_views(self.warehouse.state, self.warehouse.headers).sound
         return pending_scopes(cold_tables(self.warehouse.catalog.read()), views)
 
     def due(self) -> list[Due]:

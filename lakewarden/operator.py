@@ -75,7 +75,7 @@ class Operator:
 
         reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
-            forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers))
+            forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers).sound)
             self._sweep()
             self._expire()
         return reports

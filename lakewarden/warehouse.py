@@ -24,6 +24,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
+from lakewarden.log.place import WriterTerms
 from lakewarden.log.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
@@ -110,7 +111,7 @@ class Warehouse:
             self.clock,
             self.new_id,
             self.erasures.mark,
-            still_there=still_there,
+            WriterTerms(self.format, self.headers, still_there=still_there),
         )
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:

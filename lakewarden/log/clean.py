@@ -22,7 +22,7 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     cut = newest_cut(store, log_id, known)
     if cut.version == 0:
         return
-    found = names.listings(each.key for each in store.list(names.home(log_id))).get(log_id, Listing())
+    found = names.listing_of(log_id, store.list(names.home(log_id)))
     for kind, keys in _doomed(log_id, cut, found).items():
         if keys:
             store.delete(keys)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,13 +24,13 @@ from lakewarden.log.advance import advance
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, newest_cut, read_cut
-from lakewarden.log.names import Listing
+from lakewarden.log.links import Links
 from lakewarden.log.nextcut import cut_without
 from lakewarden.log.place import PROBES, Mark
 from lakewarden.log.position import NOTHING, end_of, position_of
-from lakewarden.log.segment import pack_segment, read_carry
+from lakewarden.log.segment import LINKED, pack_segment, read_carry
 from lakewarden.log.settle import make_cut
-from lakewarden.log.view import LogView, PendingRows, read_view
+from lakewarden.log.view import LogView, PendingRows, check_given_up, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -59,6 +60,7 @@ def leave_out(
     settings: LogSettings,
     new_id: NewId,
     now: datetime,
+    segment_format: int = LINKED,
     found: Callable[[PendingRows], None] = lambda pending: None,
     reach: Reach = no_faults,
 ) -> int:
@@ -71,7 +73,7 @@ def leave_out(
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
     """
     cache = HeaderCache()
-    target = _fill(store, log_id, new_id)
+    target = _fill(store, log_id, new_id, segment_format)
     reach("erase:filled")
     for _ in range(_ATTEMPTS):
         view = read_view(store, log_id, cache)
@@ -84,10 +86,11 @@ def leave_out(
         if user in view.pending:
             found(view.pending[user])
         try:
-            history = {kept: cache.header(kept.key) or read_carry(store, kept.key) for kept in view.cut.history}
+            history = {kept: read_carry(store, kept.key) for kept in view.cut.history}
             make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach)
-        except Missing:
-            continue  # others cleaned away what was to be copied
+        except Missing as gone:  # others cleaned away what was to be copied
+            check_given_up(store, view, gone)
+            cache = HeaderCache()
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
@@ -125,22 +128,19 @@ def _opened(cut: Cut, mark: str) -> Cut | None:
     return replace(cut, closed=tuple(other for other in cut.closed if other != mark))
 
 
-def _fill(store: ObjectStore, log_id: str, new_id: NewId) -> int:
+def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
     """Takes every position that somebody who did not know of the closing could take; returns the last one."""
-    found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, Listing())
+    found = names.listing_of(log_id, store.list(names.segments(log_id)))
     cut = newest_cut(store, log_id)
-    last = max(found.last_position, cut.upto) + PROBES
-    for position in range(cut.upto + 1, last + 1):
-        if position not in found.segments:
-            _take(store, names.segment_key(log_id, position), new_id())
-    return last
-
-
-def _take(store: ObjectStore, key: str, put_id: str) -> None:
-    try:
-        store.create(key, pack_segment(put_id, 1, 0, ()))
-    except AlreadyThere:
-        return
+    taken = max(found.last_position, cut.last_taken)
+    links = Links(store, log_id, None, segment_format)
+    for position in range(taken + 1, taken + PROBES + 1):
+        put_id, after = new_id(), links.before(position, cut)
+        with suppress(AlreadyThere):
+            data = pack_segment(put_id, 1, 0, (), after=after, segment_format=segment_format)
+            store.create(names.segment_key(log_id, position), data)
+            links.made(position, put_id)
+    return taken + PROBES
 
 
 def _forget_name(store: ObjectStore, log_id: str, user: str) -> None:

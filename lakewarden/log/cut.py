@@ -14,19 +14,18 @@ from dataclasses import astuple, dataclass, field
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
 from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.segment import UNKNOWN, short
 from lakewarden.storage.objects import Missing, ObjectStore
 
 REMEMBERED = 512
 """Positions below `upto` whose writers a cut remembers: some 6 KiB. A writer that sleeps between its put and its look
 while more than these are settled is told that its rows may or may not have been taken."""
 
-_ID_DIGITS = 12
-"""Of a put's id, enough to tell the few contenders for one position apart."""
-
 ERASURES_REMEMBERED = 64
 """Erasures of which a cut says how far they went. Each settles more than eight positions, so a put that lies below one
 that was forgotten is not among the last `REMEMBERED` either."""
 
+_FORGOTTEN = short(UNKNOWN)
 _ATTEMPTS = 100
 
 
@@ -55,7 +54,7 @@ class Cut:
     settled: Mapping[str, int] = field(default_factory=dict)
     """Marks: a user's rows at or below this `_seq` are in the user's table, although their segment or carry is kept."""
     taken: tuple[str, ...] = ()
-    """Beginnings of the ids of the puts at the last positions up to `upto`, the last one's last."""
+    """Beginnings of the ids of the puts at the last positions up to `upto`, the last one's last; zeros for a lost one."""
     sealed: bool = False
     """The table was dropped: nothing is appended any more."""
     closed: tuple[str, ...] = ()
@@ -69,15 +68,29 @@ class Cut:
     rewound: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
     subscribers were shown before is not so any more."""
+    lost: tuple[int, ...] = ()
+    """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
+
+    @property
+    def last_taken(self) -> int:
+        """The last position that is taken, as far as the cut knows."""
+        return max(self.upto, *self.lost) if self.lost else self.upto
 
     def covers(self, position: int) -> bool:
-        """Whether nobody will read a segment that is put at the position from now on."""
-        return self.sealed or position <= self.upto
+        """Whether nobody needs to read a segment that is put at the position from now on."""
+        return self.sealed or position <= self.upto or position in self.lost
 
     def took(self, position: int, put_id: str) -> bool | None:
-        """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten."""
+        """Whether this put's segment is what was settled at a position at or below `upto`; None when forgotten or lost."""
         index = len(self.taken) - 1 - (self.upto - position)
-        return None if index < 0 else self.taken[index] == put_id[:_ID_DIGITS]
+        if position > self.upto or index < 0 or self.taken[index] == _FORGOTTEN:
+            return None
+        return self.taken[index] == short(put_id)
+
+    @property
+    def last_put(self) -> str:
+        """The beginning of the id of the put at `upto`, or zeros."""
+        return self.taken[-1] if self.taken else UNKNOWN
 
 
 def remember_erased(erased: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
@@ -88,7 +101,7 @@ def remember_erased(erased: Mapping[str, int], more: Mapping[str, int]) -> dict[
 
 def remember(taken: tuple[str, ...], put_ids: list[str]) -> tuple[str, ...]:
     """The memory of a cut that settles further positions."""
-    return (*taken, *(each[:_ID_DIGITS] for each in put_ids))[-REMEMBERED:]
+    return (*taken, *map(short, put_ids))[-REMEMBERED:]
 
 
 def encode_cut(cut: Cut) -> bytes:
@@ -103,6 +116,7 @@ def encode_cut(cut: Cut) -> bytes:
         "history": [list(astuple(kept)) for kept in cut.history],
         "forgotten": cut.forgotten,
         "rewound": dict(cut.rewound),
+        "lost": cut.lost,
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -110,7 +124,7 @@ def encode_cut(cut: Cut) -> bytes:
 def decode_cut(key: str, version: int, data: bytes) -> Cut:
     try:
         content = json.loads(data)
-        taken, digits = content["taken"], _ID_DIGITS
+        taken, digits = content["taken"], len(_FORGOTTEN)
         return Cut(
             version=version,
             upto=content["upto"],
@@ -123,6 +137,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             history=tuple(Kept(*each) for each in content.get("history", ())),
             forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
             rewound=content.get("rewound", {}),
+            lost=tuple(content.get("lost", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error

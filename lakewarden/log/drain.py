@@ -121,11 +121,12 @@ def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, att
         Conflict: the rows were cleaned away under the reader's hands in every attempt.
         Corrupt: the table's watermark is beyond the log's end.
     """
+    hot = look()
     for _ in range(attempts):
-        hot = look()
         try:
             rows = hot.rows()
         except Missing:
+            hot = hot.again()
             continue
         cold = open_cold()
         return StrongRead(hot.later(rows, _checked(cold.watermark(), hot)), cold, hot.end)

@@ -10,12 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.place import Placing, Segment
 from lakewarden.log.position import position_of, seq_of
-from lakewarden.log.segment import Chunk, pack_segment
+from lakewarden.log.segment import Chunk
 from lakewarden.settings import LogSettings
 
 
@@ -46,6 +47,10 @@ class Parcel:
     chunks: Sequence[Chunk]
     rows: int
     bytes: int
+
+
+_LONG_SLEEP = timedelta(seconds=60)
+"""Without an append; then it is seen to that the log is still the one that it was."""
 
 
 def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
@@ -176,7 +181,7 @@ class Gathering:
         """
         chunks = [chunk for call in group for chunk in call.parcels[0].chunks]
         users = frozenset(chunk.user for chunk in chunks)
-        position = self._put(group[0].parcels[0].schema_version, chunks, users, None)
+        position = self._put(group[0].parcels[0].schema_version, chunks, None)
         _refuse(group, self._placing.refused(users, position))
         ordinal = 0
         for call in group:
@@ -190,7 +195,7 @@ class Gathering:
         for index, parcel in enumerate(call.parcels):
             users = frozenset(chunk.user for chunk in parcel.chunks)
             try:
-                position = self._put(parcel.schema_version, parcel.chunks, users, after)
+                position = self._put(parcel.schema_version, parcel.chunks, after)
                 if refused := self._placing.refused(users, position):
                     raise BeingErased(refused)
             except LakewardenError as error:
@@ -201,13 +206,15 @@ class Gathering:
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
-    def _put(self, schema_version: int, chunks: Sequence[Chunk], users: frozenset[str], after: int | None) -> int:
+    def _put(self, schema_version: int, chunks: Sequence[Chunk], after: int | None) -> int:
         put_id = self._new_id()
         began = self._clock()
+        if began - self._seen > _LONG_SLEEP:
+            self._placing.slept()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
         stored_at = to_micros(began)  # exactly: rows of STREAM tables expire by it
-        position = self._placing.place(Segment(put_id, pack_segment(put_id, schema_version, stored_at, chunks), users), after)
+        position = self._placing.place(Segment.of(put_id, schema_version, stored_at, chunks), after)
         self._seen = self._clock()
         if self._seen - began > HELD_AT_MOST:
             self._still_there()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakewarden.log.position import NOTHING
+from lakewarden.storage.objects import StoredObject
 
 ROOT = "log"
 _DIGITS = 20
@@ -61,13 +62,6 @@ class Listing:
         """0 where there is none."""
         return max(self.cuts, default=0)
 
-    def run_above(self, position: int) -> range:
-        """The contiguous run of positions that follows: one that was missed hides those behind it."""
-        last = position
-        while last + 1 in self.segments:
-            last += 1
-        return range(position + 1, last + 1)
-
     @property
     def last_position(self) -> int:
         return max(self.segments, default=NOTHING)
@@ -80,6 +74,11 @@ def listings(keys: Iterable[str]) -> dict[str, Listing]:
         _, log_id, *rest = key.split("/")
         _enter(found.get(log_id) or found.setdefault(log_id, Listing()), key, rest)
     return found
+
+
+def listing_of(log_id: str, found: Iterable[StoredObject]) -> Listing:
+    """The same of one partition."""
+    return listings(each.key for each in found).get(log_id, Listing())
 
 
 def _enter(listing: Listing, key: str, rest: list[str]) -> None:

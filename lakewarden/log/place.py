@@ -6,16 +6,21 @@ Nothing here knows of rows. One `Placing` belongs to one process and is used by 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from typing import Protocol
 
-from lakewarden.errors import BeingErased, Conflict, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, Corrupt, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut, newest_cut
+from lakewarden.log.links import Links
 from lakewarden.log.position import LAST_POSITION
-from lakewarden.log.segment import read_put_id
+from lakewarden.log.run import check_whole
+from lakewarden.log.segment import LINKED, Chunk, pack_segment, read_put_id
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 PROBES = 8
@@ -40,13 +45,42 @@ class _Fate(Enum):
 
 
 @dataclass(frozen=True)
+class WriterTerms:
+    """What a warehouse knows besides its log, and tells its writers."""
+
+    segment_format: int = LINKED
+    headers: HeaderCache | None = None
+    """Those that this process has read."""
+    floor: Callable[[], int | None] = lambda: None
+    """The last position that the table's storage knows to be settled; None where that is unknown."""
+    still_there: Callable[[], None] = lambda: None
+    """Raises `NotFound` if the table was dropped."""
+
+
+class Pack(Protocol):
+    def __call__(self, *, after: str, segment_format: int) -> bytes: ...
+
+
+@dataclass(frozen=True)
 class Segment:
-    """A segment's bytes, and the unique id of its put in them. The same bytes do for any position."""
+    """A segment that waits for a position: the unique id of its put, and its bytes as they follow from the one before."""
 
     put_id: str
-    data: bytes
+    pack: Pack
     users: frozenset[str]
     """Whose rows are in it."""
+
+    @classmethod
+    def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
+        """As `pack_segment`."""
+        users = frozenset(chunk.user for chunk in chunks)
+        return cls(put_id, partial(pack_segment, put_id, schema_version, stored_at, chunks), users)
+
+
+@dataclass(frozen=True)
+class _Put:
+    put_id: str
+    data: bytes
 
 
 class Placing:
@@ -57,6 +91,7 @@ class Placing:
         store: ObjectStore,
         log_id: str,
         mark: Mark,
+        terms: WriterTerms,
         *,
         pause: Callable[[float], None] = time.sleep,
         reach: Reach = no_faults,
@@ -64,11 +99,20 @@ class Placing:
         self._store = store
         self._log_id = log_id
         self._mark = mark
+        self._format = terms.segment_format
+        self._links = Links(store, log_id, terms.headers, terms.segment_format)
+        self._floor = terms.floor
         self._pause = pause
         self._reach = reach
         self._next: int | None = None
         """After a position that was taken before the last look at the cuts; None when it is not known."""
         self._cut = Cut()
+        self._awake = False
+        """Whether the floor was compared since this writer began, or slept for long."""
+
+    def slept(self) -> None:
+        """After a long sleep the warehouse may be another one, restored from a backup: what was seen before is forgotten."""
+        self._next, self._awake = None, False
 
     def place(self, segment: Segment, after: int | None = None) -> int:
         """Makes the segment durable at the next position, or exactly at the one following `after`; returns which.
@@ -77,27 +121,32 @@ class Placing:
             Conflict: `after` was given and is not the last position any more.
             BeingErased: some of the users are being erased, or were meanwhile; nothing was appended.
             NotFound: the partition is sealed: its table was dropped.
+            Corrupt: positions of the log are lost, or the log ends below what the table's storage knows to be settled.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
         self._not_sealed(self._cut)
         # A call that fails leaves nothing: to go on from where it stopped would be to go on without a look.
         known, self._next = self._next, None
+        floor = None if self._awake else self._floor()  # first: what is settled by now, the look at the log shows
         looked = False
         for attempt in range(_LOST_RACES):
             listed = known is None or (attempt > 0 and attempt % PROBES == 0)
             looked = looked or listed
             position = self._choose(None if listed else known, after)
+            self._check_floor(floor, position)
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
             self._admit(segment, None)
             if self._append_at(position, segment):
-                self._next = max(position, self._cut.upto) + 1
+                self._next = self._beyond(position)
+                self._links.made(position, segment.put_id)
+                self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
             self._admit(segment, position if looked else None)
             if after is not None:
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
-            known = max(position, self._cut.upto) + 1
+            known = self._beyond(position)
         raise Conflict(f"log {self._log_id}: {_LOST_RACES} positions were taken by others, one after the other; try again")
 
     def refused(self, users: frozenset[str], position: int | None) -> frozenset[str]:
@@ -121,40 +170,56 @@ class Placing:
 
     def _free_position(self) -> int:
         """In this order: who sees a segment that was put after some cut sees that cut as well."""
-        found = names.listings(each.key for each in self._store.list(names.segments(self._log_id)))
+        found = names.listing_of(self._log_id, self._store.list(names.segments(self._log_id)))
         self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))
-        last = found[self._log_id].last_position if found else self._cut.upto
-        return max(last, self._cut.upto) + 1
+        check_whole(self._store, self._log_id, found, self._cut)
+        return self._beyond(found.last_position)
+
+    def _beyond(self, position: int) -> int:
+        return max(position, self._cut.last_taken) + 1
+
+    def _check_floor(self, floor: int | None, position: int) -> None:
+        if floor is None or floor < position:
+            return
+        last = self._free_position() - 1  # what a conditional append has read may be old
+        if last < floor:
+            raise Corrupt(
+                f"log {self._log_id} of {self._store.uri} ends at position {last}, and the table's storage holds rows up to"
+                f" position {floor}: the warehouse's state is older than its data, as after a restore from a backup; nothing was"
+                " written. `lakewarden repair --restored` makes the two agree"
+            )
 
     def _append_at(self, position: int, segment: Segment) -> bool:
         """Whether the segment is appended at the position; if not, nobody has seen it there and nobody will."""
-        fate = self._put(position, segment)
+        after = self._links.before(position, self._cut)
+        put = _Put(segment.put_id, segment.pack(after=after, segment_format=self._format))
+        fate = self._put(position, put)
         self._reach("append:put")
         if fate is _Fate.MADE:
-            fate = self._look(position, segment)
+            fate = self._look(position, put)
         self._reach("append:looked")
         if fate is _Fate.SETTLED:
             return True
         return fate is _Fate.MADE
 
-    def _put(self, position: int, segment: Segment) -> _Fate:
+    def _put(self, position: int, put: _Put) -> _Fate:
         try:
-            self._store.create(names.segment_key(self._log_id, position), segment.data)
+            self._store.create(names.segment_key(self._log_id, position), put.data)
         except AlreadyThere:
             return _Fate.LOST
         except StorageUnavailable as error:
-            return self._find_out(position, segment, error)
+            return self._find_out(position, put, error)
         return _Fate.MADE
 
-    def _find_out(self, position: int, segment: Segment, error: StorageUnavailable) -> _Fate:
+    def _find_out(self, position: int, put: _Put, error: StorageUnavailable) -> _Fate:
         """The put's answer was lost, so it may have happened. To move on before that is known could append twice."""
         for wait in _WAITS:
             self._pause(wait)
             try:
-                fate = self._trace(position, segment)
+                fate = self._trace(position, put)
                 if fate is not None:
                     return fate
-                self._store.create(names.segment_key(self._log_id, position), segment.data)
+                self._store.create(names.segment_key(self._log_id, position), put.data)
                 return _Fate.MADE
             except AlreadyThere:
                 continue  # by now it is there, and the next look tells whose it is
@@ -162,7 +227,7 @@ class Placing:
                 error = again
         raise self._unknown(position, error.message) from error
 
-    def _trace(self, position: int, segment: Segment) -> _Fate | None:
+    def _trace(self, position: int, put: _Put) -> _Fate | None:
         """What became of a put, None if there is no trace of it."""
         try:
             found = read_put_id(self._store, names.segment_key(self._log_id, position))
@@ -171,23 +236,23 @@ class Placing:
         # Only now: had the position been settled before the read, what was read there came too late, and says nothing.
         self._cut = newest_cut(self._store, self._log_id, self._cut)
         if self._cut.covers(position):
-            return self._verdict(position, segment)
+            return self._verdict(position, put)
         if found is None:
             return None
-        return _Fate.MADE if found == segment.put_id else _Fate.LOST
+        return _Fate.MADE if found == put.put_id else _Fate.LOST
 
-    def _look(self, position: int, segment: Segment) -> _Fate:
+    def _look(self, position: int, put: _Put) -> _Fate:
         """Whether the position was settled: before our put (it came too late and will never be read), or with it."""
         try:
             self._cut = newest_cut(self._store, self._log_id, self._cut)
         except StorageUnavailable as error:
-            return self._find_out(position, segment, error)
+            return self._find_out(position, put, error)
         except StorageRefused as error:
             raise self._unknown(position, error.message) from error
-        return self._verdict(position, segment) if self._cut.covers(position) else _Fate.MADE
+        return self._verdict(position, put) if self._cut.covers(position) else _Fate.MADE
 
-    def _verdict(self, position: int, segment: Segment) -> _Fate:
-        took = None if self._cut.sealed else self._cut.took(position, segment.put_id)
+    def _verdict(self, position: int, put: _Put) -> _Fate:
+        took = None if self._cut.sealed else self._cut.took(position, put.put_id)
         if took:
             return _Fate.SETTLED
         self._remove(position)

@@ -8,23 +8,22 @@ from dataclasses import replace
 from lakewarden.clock import NewId
 from lakewarden.log.advance import advance
 from lakewarden.log.cut import Cut
-from lakewarden.log.place import Mark, Placing, Segment
-from lakewarden.log.segment import pack_segment
+from lakewarden.log.place import Mark, Placing, Segment, WriterTerms
+from lakewarden.log.segment import LINKED
 from lakewarden.storage.objects import ObjectStore
 
 _REMEMBERED = 1000
 """Earlier restores of users that a cut names. Who comes back to one that was forgotten has to subscribe anew."""
 
 
-def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId) -> int:
+def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *, segment_format: int = LINKED) -> int:
     """Appends a segment without rows; its position.
 
     Raises:
         NotFound: the table was dropped.
         StorageUnavailable: the store failed.
     """
-    put_id = new_id()
-    return Placing(store, log_id, mark).place(Segment(put_id, pack_segment(put_id, 1, 0, ()), frozenset()))
+    return Placing(store, log_id, mark, WriterTerms(segment_format)).place(Segment.of(new_id(), 1, 0, ()))
 
 
 def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position: int) -> None:

@@ -1,6 +1,9 @@
 """How segments and carry objects lie in bytes. What a chunk's rows look like inside is `record`'s affair.
 
-    magic (8) · length of the header (4) · zeros (4) · unique id of the put (16) · header · chunks
+    magic (8) · length of the header (4) · kind (1) · zeros (3) · unique id of the put (16) · link (16) · header · chunks
+
+The link is the beginning of the id of the put at the position before, or zeros where its writer did not know that one.
+Segments of format 1, and carry objects, have no link, and zeros for a kind. The only kind so far is 0: rows.
 
 The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
 object once more (a writer that came too late may have put another object under the same name: whoever reads a range
@@ -19,13 +22,24 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
-_MAGIC = b"LWLOG\x001\n"
-_FIXED = struct.Struct("<8sI4x16s")
+LINKED = 2
+"""The format whose segments name their predecessors; 1 is that of warehouses made before it."""
+
+_ROWS = 0
+_FIXED = struct.Struct("<8sIB3x16s")
+_MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
+_FORMATS = {magic: number for number, magic in _MAGICS.items()}
 ID_BYTES = 16
+UNKNOWN = "0" * 2 * ID_BYTES
+"""In place of the id of a put that is not known."""
+
+_DIGITS = 12
+"""Of a put's id, enough to tell the few contenders for one position apart."""
+
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
 
@@ -76,16 +90,43 @@ class Header:
     key: str
     put_id: str
     ranges: tuple[RowRange, ...]
+    after: str = UNKNOWN
+    """A segment's link."""
 
     @property
     def bytes(self) -> int:
         return sum(each.length for each in self.ranges)
 
 
-def pack_segment(put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> bytes:
-    """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock."""
+def short(put_id: str) -> str:
+    """What links and cuts keep of a put's id."""
+    return put_id[:_DIGITS]
+
+
+def same_put(one: str, other: str) -> bool:
+    """Whether two ids, or beginnings of them, are of the same put; an unknown one may be any."""
+    unknown = short(UNKNOWN)
+    return unknown in (short(one), short(other)) or short(one) == short(other)
+
+
+def pack_segment(
+    put_id: str,
+    schema_version: int,
+    stored_at: int,
+    chunks: Sequence[Chunk],
+    *,
+    after: str = UNKNOWN,
+    segment_format: int = LINKED,
+) -> bytes:
+    """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock.
+
+    Args:
+        after: the id of the put at the position before, or its beginning.
+        segment_format: 1 leaves `after` out.
+    """
     header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
-    return _join(put_id, header, [chunk.data for chunk in chunks])
+    link = bytes.fromhex(short(after).ljust(2 * ID_BYTES, "0")) if segment_format == LINKED else b""
+    return _join(segment_format, put_id, link, header, [chunk.data for chunk in chunks])
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
@@ -95,7 +136,7 @@ def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
         "versions": [chunk.schema_version for chunk in chunks],
         "stored_ats": [chunk.stored_at for chunk in chunks],
     }
-    return _join(put_id, header, [chunk.data for chunk in chunks])
+    return _join(1, put_id, b"", header, [chunk.data for chunk in chunks])
 
 
 def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
@@ -106,11 +147,11 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
     }
 
 
-def _join(put_id: str, header: dict[str, object], data: Sequence[Payload]) -> bytes:
+def _join(number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload]) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     unique = bytes.fromhex(put_id)
-    parts: list[Payload] = [_FIXED.pack(_MAGIC, len(text), unique), text]
+    parts: list[Payload] = [_FIXED.pack(_MAGICS[number], len(text), _ROWS, unique), link, text]
     for each in data:
         parts += (unique, each)
     return b"".join(parts)
@@ -118,58 +159,70 @@ def _join(put_id: str, header: dict[str, object], data: Sequence[Payload]) -> by
 
 def read_put_id(store: ObjectStore, key: str) -> str:
     """Whose put made the object. Raises `Missing`."""
-    return _fixed(key, store.get_range(key, 0, _FIXED.size))[1]
+    return _fixed(key, store.get_range(key, 0, _FIXED.size + ID_BYTES)).put_id
 
 
 def read_segment(store: ObjectStore, key: str, position: int) -> Header:
     """A segment's header, without its rows. Raises `Missing`."""
-    put_id, start, found = _read_header(store, key)
+    fixed, found = _read_header(store, key)
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
-        columns = zip(found["users"], rows, _offsets(start, found["lengths"]), found["lengths"], firsts, strict=False)
-        ranges = tuple(RowRange(key, put_id, *each, version, stored_at) for each in columns)
+        columns = zip(found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts, strict=False)
+        ranges = tuple(RowRange(key, fixed.put_id, *each, version, stored_at) for each in columns)
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, put_id, ranges)
+    return Header(key, fixed.put_id, ranges, fixed.after)
 
 
 def read_carry(store: ObjectStore, key: str) -> Header:
     """A carry object's header, without its rows. Raises `Missing`."""
-    put_id, start, found = _read_header(store, key)
+    fixed, found = _read_header(store, key)
     try:
         names = ("users", "rows", "lengths", "first_seqs", "versions", "stored_ats")
         users, rows, lengths, firsts, versions, stored = (found[name] for name in names)
-        columns = zip(users, rows, _offsets(start, lengths), lengths, firsts, versions, stored, strict=False)
-        ranges = tuple(RowRange(key, put_id, *each) for each in columns)
+        columns = zip(users, rows, _offsets(fixed.end, lengths), lengths, firsts, versions, stored, strict=False)
+        ranges = tuple(RowRange(key, fixed.put_id, *each) for each in columns)
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, put_id, ranges)
+    return Header(key, fixed.put_id, ranges)
 
 
 def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
     return accumulate(lengths, initial=start)
 
 
-def _read_header(store: ObjectStore, key: str) -> tuple[str, int, dict[str, Any]]:
+class _Fixed(NamedTuple):
+    put_id: str
+    after: str
+    start: int
+    """Where the header begins."""
+    end: int
+
+
+def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, dict[str, Any]]:
     data = store.get_range(key, 0, _FIRST_READ)
-    length, put_id = _fixed(key, data)
-    end = _FIXED.size + length
-    if len(data) < end:
+    fixed = _fixed(key, data)
+    if len(data) < fixed.end:
         # The rest alone is read, and may be of another object by now: the id in front of each chunk tells.
-        data += store.get_range(key, len(data), end - len(data))
+        data += store.get_range(key, len(data), fixed.end - len(data))
     try:
-        found = json.loads(data[_FIXED.size : end])
+        found = json.loads(data[fixed.start : fixed.end])
     except ValueError as error:
         raise _unreadable(key, error) from error
-    return put_id, end, found
+    return fixed, found
 
 
-def _fixed(key: str, data: bytes) -> tuple[int, str]:
-    if len(data) < _FIXED.size or not data.startswith(_MAGIC):
-        raise Corrupt(f"{key} is not a segment of the write log: it does not begin with {_MAGIC!r}")
-    _, length, unique = _FIXED.unpack_from(data)
-    return length, unique.hex()
+def _fixed(key: str, data: bytes) -> _Fixed:
+    number = _FORMATS.get(data[:8])
+    start = _FIXED.size + (ID_BYTES if number == LINKED else 0)
+    if number is None or len(data) < start:
+        raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
+    _, length, kind, unique = _FIXED.unpack_from(data)
+    if kind != _ROWS:
+        raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
+    after = data[_FIXED.size : start].hex() or UNKNOWN
+    return _Fixed(unique.hex(), after, start, start + length)
 
 
 def _unreadable(key: str, error: Exception) -> Corrupt:

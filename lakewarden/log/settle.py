@@ -55,23 +55,22 @@ def settle(
     for _ in range(_ATTEMPTS):
         plan = next_cut(view, settled, settings, now)
         if plan is None:
-            clean(store, view.log_id, known=view.cut, reach=reach)
-            return
+            return clean(store, view.log_id, known=view.cut, reach=reach)
         if failure is not None:
             raise failure
         try:
-            if make_cut(store, view, plan, settings, new_id, reach):
-                settled = {}  # all of it is in the cut that counts
+            if cut := make_cut(store, view, plan, settings, new_id, reach):
+                return clean(store, view.log_id, known=cut, reach=reach)
         except StorageUnavailable as error:
             failure = error  # the cut may be there all the same: the next look tells
         except Missing:
-            pass  # others cleaned away what was to be carried
+            cache = HeaderCache()  # others cleaned away what was to be carried; or it is lost, which no memory may hide
         view = read_view(store, view.log_id, cache)
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
-def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> bool:
-    """Creates the cut that follows the view's; whether it counts.
+def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> Cut | None:
+    """Creates the cut that follows the view's, and returns it if it counts.
 
     Raises:
         Missing: others cleaned away what was to be carried.
@@ -94,15 +93,16 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
         rewound=view.cut.rewound,
+        lost=tuple(position for position in view.cut.lost if position > plan.upto),
     )
     try:
         store.create(names.cut_key(view.log_id, version), encode_cut(cut))
     except AlreadyThere:
-        return False
+        return None
     reach("settle:cut")
     counts = newest_version(store, view.log_id) == version
     reach("settle:confirmed")
-    return counts
+    return cut if counts else None
 
 
 def _joined(store: ObjectStore, parts: Sequence[Kept]) -> list[Leaving]:

@@ -55,6 +55,7 @@ def read_stream(
         try:
             rows = rows_of(store, replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
         except Missing:
+            cache = HeaderCache()
             continue
         return undeleted(rows)
     raise Conflict(f"log {log_id} of {store.uri} was evicted {_ATTEMPTS} times while it was read; try again")

@@ -9,7 +9,7 @@ from lakewarden.errors import Conflict
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut
 from lakewarden.log.segment import Header, RowRange, read_carry
-from lakewarden.log.view import LogView, read_view
+from lakewarden.log.view import LogView, check_given_up, read_view
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
@@ -54,6 +54,7 @@ class Trail:
 
 def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache) -> Trail:
     """Raises:
+    Corrupt: something of the log or its history is lost.
     Conflict: the log was settled again and again while it was read.
     """
     for _ in range(_ATTEMPTS):
@@ -61,8 +62,9 @@ def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache) 
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:
             headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
-        except Missing:
-            continue  # a newer cut gave it up
+        except Missing as gone:
+            check_given_up(store, view, gone)
+            continue
         cache.keep(log_id, view.cut, headers)
         return Trail(view, tuple(headers), after)
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while its history was read; try again")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.errors import Conflict, Corrupt
+from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import is_old
@@ -22,7 +22,8 @@ from lakewarden.log.cut import Cut, newest_version, read_cut
 from lakewarden.log.names import Listing
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
-from lakewarden.log.segment import Header, RowRange, read_carry, read_chunk, read_segment
+from lakewarden.log.run import lost, read_run, replaced, unlinked
+from lakewarden.log.segment import UNKNOWN, Header, RowRange, read_carry, read_chunk
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
@@ -58,7 +59,7 @@ class LogView:
     cut: Cut
     carry: tuple[Header, ...]
     run: tuple[Header, ...]
-    """The segments above the cut without a gap: one that lies behind a gap is not part of the log yet."""
+    """The segments above the cut, one for each position; that of a lost one is empty."""
     pending: dict[str, PendingRows]
     litter: bool
     """Whether a cleanup would find something to remove."""
@@ -73,27 +74,45 @@ class LogView:
         return end_of(self.last_position)
 
 
+@dataclass(frozen=True)
+class LogViews:
+    """Partitions by their ids. What is wrong with one hides no other."""
+
+    sound: dict[str, LogView]
+    faults: dict[str, Terminal]
+
+
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
-    """The partition now. An unknown one is empty."""
+    """The partition now. An unknown one is empty.
+
+    Raises:
+        Corrupt: something of it is lost or cannot be read.
+        Conflict: it was settled again and again meanwhile.
+    """
     for _ in range(_ATTEMPTS):
-        found = names.listings(each.key for each in store.list(names.home(log_id)))
-        view = _assemble(store, log_id, found.get(log_id, Listing()), cache)
+        view = _assemble(store, log_id, names.listing_of(log_id, store.list(names.home(log_id))), cache)
         if view is not None:
             return view
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
-def read_views(store: ObjectStore, cache: HeaderCache) -> dict[str, LogView]:
+def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews:
     """Every partition of the warehouse in which something lies, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
     """
     found = names.listings(each.key for each in store.list(names.ROOT))
-    views = {
-        log_id: _assemble(store, log_id, listing, cache, glance=True) or read_view(store, log_id, cache)
-        for log_id, listing in found.items()
-    }
-    return {log_id: view for log_id, view in views.items() if not view.cut.sealed}
+    sound: dict[str, LogView] = {}
+    faults: dict[str, Terminal] = {}
+    for log_id, listing in found.items():
+        try:
+            view = _assemble(store, log_id, listing, cache, glance=True) or read_view(store, log_id, cache)
+        except (Corrupt, Unsupported) as fault:
+            faults[log_id] = fault
+        else:
+            if not view.cut.sealed:
+                sound[log_id] = view
+    return LogViews(sound, faults)
 
 
 def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:
@@ -112,19 +131,43 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
     known = cache.cut(log_id, version)
     try:
         cut = known or read_cut(store, log_id, version)
-        run = listing.run_above(cut.upto)
-        keys = [names.segment_key(log_id, position) for position in run]
         carry = tuple(cache.header(key) or read_carry(store, key) for key in cut.carry)
-        headers = tuple(cache.header(key) or read_segment(store, key, n) for n, key in zip(run, keys, strict=True))
+        run = read_run(store, log_id, listing, cut, cache)
+        if (broken := unlinked(cut, run)) is not None:
+            run = read_run(store, log_id, listing, cut, HeaderCache())  # a second look, past what is known
+            broken = unlinked(cut, run)
     except Missing as gone:
         if newest_version(store, log_id) == version:
-            raise Corrupt(f"{gone} is missing in {store.uri}, although the newest cut ({version}) of its log needs it") from gone
+            raise _lost(store, log_id, version, str(gone)) from gone
         return None
-    quiet = known is not None and not carry and not headers
+    quiet = known is not None and not carry and not run
     if not (glance and quiet) and newest_version(store, log_id) != version:
         return None
-    cache.keep(log_id, cut, (*carry, *headers))
-    return LogView(log_id, cut, carry, headers, _pending(cut, (*carry, *headers)), _litter(cut, listing))
+    if broken is not None:
+        raise replaced(store, log_id, broken)
+    cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
+    return LogView(log_id, cut, carry, run, _pending(cut, (*carry, *run)), _litter(cut, listing))
+
+
+def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:
+    """For what the view's cut names, and was not found.
+
+    Raises:
+        Corrupt: no newer cut has given it up.
+    """
+    given_up = [names.segment_key(view.log_id, position) for position in view.cut.lost]
+    if newest_version(store, view.log_id) == view.cut.version and str(gone) not in given_up:
+        raise _lost(store, view.log_id, view.cut.version, str(gone)) from gone
+
+
+def _lost(store: ObjectStore, log_id: str, version: int, key: str) -> Corrupt:
+    position = names.number_of(key) if key.startswith(f"{names.segments(log_id)}/") else None
+    if position is not None:
+        return lost(store, log_id, position)
+    return Corrupt(
+        f"{key} is missing in {store.uri}, although the newest cut ({version}) of its log needs it."
+        " `lakewarden repair` says what is lost, and goes on without it"
+    )
 
 
 def _pending(cut: Cut, headers: Iterable[Header]) -> dict[str, PendingRows]:

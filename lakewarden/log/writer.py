@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.gather import Gathering, Receipt, parcels_of
-from lakewarden.log.place import Mark, Placing
+from lakewarden.log.place import Mark, Placing, WriterTerms
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.settings import LogSettings
@@ -26,14 +26,15 @@ class LogWriter:
         clock: Clock,
         new_id: NewId,
         mark: Mark,
+        terms: WriterTerms | None = None,
         *,
         pause: Callable[[float], None] = time.sleep,
         reach: Reach = no_faults,
-        still_there: Callable[[], None] = lambda: None,
     ) -> None:
+        terms = terms or WriterTerms()
         self._settings = settings
-        placing = Placing(store, log_id, mark, pause=pause, reach=reach)
-        self._gathering = Gathering(placing, settings, clock, new_id, still_there)
+        placing = Placing(store, log_id, mark, terms, pause=pause, reach=reach)
+        self._gathering = Gathering(placing, settings, clock, new_id, terms.still_there)
 
     def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.
@@ -46,6 +47,7 @@ class LogWriter:
             PartlyAppended: of several segments, the first ones were appended.
             BeingErased: of these users nothing is taken now.
             NotFound: the table was dropped.
+            Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)

@@ -211,6 +211,7 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
         settings=warehouse.settings.log,
         new_id=warehouse.new_id,
         now=warehouse.clock(),
+        segment_format=warehouse.format,
         found=found,
         reach=reach,
     )

@@ -16,7 +16,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
@@ -24,7 +24,7 @@ from lakewarden.log.history import has_expired
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
-from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
+from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -64,18 +64,21 @@ def flush_scopes(
     job_id: str | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
-    """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns.
+    """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns. A table whose
+    log is corrupt has one report, a failed one.
 
     A scope that fails keeps its rows in the log; the others are done.
     """
     catalog = warehouse.catalog.read()
-    views = read_views(warehouse.state, warehouse.headers)
+    found = read_views(warehouse.state, warehouse.headers)
+    views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = [one for one in _pending(catalog, views) if wanted(one.scope)]
     flushed = {one.table.log_id for one in due}
     forget_expired(warehouse, {log_id: view for log_id, view in views.items() if log_id not in flushed})
+    unread = list(_unread(warehouse, catalog, found.faults, wanted))
     if not due:
-        return []
+        return unread
     reach("planned")
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
@@ -93,7 +96,7 @@ def flush_scopes(
     later = present.again()  # what was committed into an empty mount point is not settled
     reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
     _settle(warehouse, views, tasks, reports, reach)
-    return reports + held
+    return reports + held + unread
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
@@ -176,6 +179,19 @@ def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pendin
         if (view := views.get(table.log_id)) is not None:
             for rows in view.pending.values():
                 yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
+
+
+def _unread(
+    warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
+) -> Iterable[ScopeReport]:
+    """Which scopes of a corrupt log have rows is not known, so that any that is wanted may be one of them."""
+    for table in cold_tables(catalog):
+        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
+        if any(wanted(Scope(table.name, user)) for user in users):
+            fault, now = fault_of(faults[table.log_id]), system_clock()
+            place = warehouse.location(catalog.storages[table.options.storage_id])
+            whole = Scope(table.name, None)
+            yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
 
 
 def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:

@@ -75,7 +75,8 @@ def _tell_subscribers(warehouse: Warehouse, log_id: str, restored: Sequence[Scop
     """Notes in the log whose rows went back, which no row of it says. The position tells who came before and who after."""
     marks = [warehouse.erasures.mark(report.scope.user or "") for report in restored]
     if marks:
-        position = take_position(warehouse.state, log_id, warehouse.erasures.mark, warehouse.new_id)
+        mark, new_id = warehouse.erasures.mark, warehouse.new_id
+        position = take_position(warehouse.state, log_id, mark, new_id, segment_format=warehouse.format)
         note_rewound(warehouse.state, log_id, marks, position)
 
 

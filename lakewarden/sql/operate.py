@@ -8,7 +8,8 @@ from typing import Literal
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.errors import Conflict, InvalidArgument, NotFound, ScopesFailed
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
+from lakewarden.log.view import read_view
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.export import own_place
 from lakewarden.operations.job import Job, Queueable, outcome_of
@@ -67,8 +68,17 @@ def _state(context: Context) -> str:
 
 def _idle(context: Context, operation: str, table: Table) -> bool:
     if operation == "flush":
-        return not any(pending.table == table.name for pending in context.lake.pending())
+        return not _waits(context, table)
     return all(report.outcome == "skipped" for report in context.lake.compact(str(table.name), dry_run=True))
+
+
+def _waits(context: Context, table: Table) -> bool:
+    """Whether the table has rows to flush, or a log that a flush has to say something about."""
+    warehouse = context.lake.warehouse
+    try:
+        return bool(read_view(warehouse.state, table.log_id, warehouse.headers).pending)
+    except Corrupt:
+        return True
 
 
 def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job | None:

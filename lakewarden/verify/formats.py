@@ -9,20 +9,21 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_LOG_MAGIC = b"LWLOG\x001\n"
+_LOG_FIXED = {b"LWLOG\x001\n": 32, b"LWLOG\x002\n": 48}
+"""By their magic, the bytes of a segment before its header."""
 _LOG_HEAD = struct.Struct("<8sI")
-_LOG_FIXED = 32
 _PARQUET_MAGIC = b"PAR1"
 _SPARK = "org.apache.spark.sql.parquet.row.metadata"
 
 
 def log_users(data: bytes) -> set[str] | None:
     """The users of a segment or carry object; None where it is neither."""
-    if not data.startswith(_LOG_MAGIC):
+    start = _LOG_FIXED.get(data[:8])
+    if start is None:
         return None
     _, length = _LOG_HEAD.unpack_from(data)
     try:
-        return set(json.loads(data[_LOG_FIXED : _LOG_FIXED + length])["users"])
+        return set(json.loads(data[start : start + length])["users"])
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -312,7 +312,7 @@ def test_no_secret_is_printed_or_kept(other_minio: MinioServer, tmp_path: Path) 
             table.write(notes({number: "x"}), user="u")
             lake.flush()
         table.write(notes({9: "hot"}), user="u")
-        assert read_views(lake.warehouse.state, lake.warehouse.headers)
+        assert read_views(lake.warehouse.state, lake.warehouse.headers).sound
     for words in ("compact", "history", "optimize", "vacuum", "flush"):
         assert run(words, NOTES, *(["--user", "u"] if words == "history" else [])) == 0
     for listing in (["storage", "list"], ["check"], ["check", "s", "--extended"], ["status"], ["jobs", "list"]):

@@ -12,7 +12,7 @@ from lakewarden.log.cache import HeaderCache
 from lakewarden.log.closing import close_user, leave_out, open_user
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.gather import Gathering, PartlyAppended, Receipt, parcels_of
-from lakewarden.log.place import Placing
+from lakewarden.log.place import Placing, WriterTerms
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.seal import remove_log
 from lakewarden.log.settle import settle
@@ -78,7 +78,7 @@ class Writer:
         self.world = house.world
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
-        placing = Placing(house.store, LOG, str.upper, pause=lambda seconds: None)
+        placing = Placing(house.store, LOG, str.upper, WriterTerms(headers=self.cache), pause=lambda seconds: None)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(placing, house.settings, lambda: moment, house.world.new_id, lambda: None)
 

@@ -85,12 +85,17 @@ def _anywhere(placing: Placing, made: Segment, _: int | None = None) -> int:
 # --- reading the log
 
 
-def _over_gaps(listing: Listing, position: int) -> list[int]:
-    return sorted(each for each in listing.segments if each > position)
+def _as_listed(store: ObjectStore, log_id: str, listing: Listing, newest: Cut, _: HeaderCache) -> tuple[Header, ...]:
+    above = sorted(position for position in listing.segments if position > newest.upto)
+    return tuple(segment.read_segment(store, names.segment_key(log_id, position), position) for position in above)
 
 
 def _last_seen(seen: LogView) -> int:
     return names.number_of(seen.run[-1].key) or 0 if seen.run else seen.cut.upto
+
+
+def _nowhere(*_: object) -> None:
+    return None
 
 
 class _Anything(int):
@@ -144,7 +149,7 @@ def _without_carry(*_: object) -> list[str]:
     return []
 
 
-def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
     counts = _make(store, seen, plan, *rest)
     try:
         made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
@@ -172,11 +177,11 @@ class _FreeNumber:
             self.create(f"{folder}/{int(number) + 1:020d}", data)
 
 
-def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
     return _make(_FreeNumber(store), seen, plan, *rest)  # type: ignore[arg-type]
 
 
-def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> bool:
+def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
     store.delete([header.key for header in seen.run[: plan.upto - seen.cut.upto]])
     return _make(store, seen, plan, *rest)
 
@@ -224,7 +229,7 @@ def _closes_nobody(*_: object) -> None:
     return None
 
 
-def _fills_nothing(store: ObjectStore, log_id: str, _: object) -> int:
+def _fills_nothing(store: ObjectStore, log_id: str, *_: object) -> int:
     found = names.listings(each.key for each in store.list(names.segments(log_id))).get(log_id, Listing())
     return max(found.last_position, cut.newest_cut(store, log_id).upto)
 
@@ -255,7 +260,7 @@ FAULTS = (
     Fault("a conditional append lands anywhere", _replaced(Placing, "place", _anywhere)),
     Fault(
         "reads over a gap in the positions",
-        ((Listing, "run_above", _over_gaps), (LogView, "last_position", property(_last_seen))),
+        ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (LogView, "last_position", property(_last_seen))),
     ),
     Fault("a view is not confirmed", _replaced(view, "newest_version", _any_version)),
     Fault("reads a chunk of whatever has the name", _replaced(segment, "_checked", _unchecked)),

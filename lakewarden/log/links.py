@@ -1,0 +1,53 @@
+"""Whose put made the segment before: what a segment's header names, so that a reader sees when it is another one, or gone."""
+
+from __future__ import annotations
+
+from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.cut import Cut
+from lakewarden.log.segment import LINKED, UNKNOWN, read_put_id
+from lakewarden.storage.objects import Missing, ObjectStore
+
+
+class Links:
+    """The links for one writer's segments. A request is made only where neither the writer's own last put, nor the cut,
+    nor the headers that this process has read tell."""
+
+    def __init__(self, store: ObjectStore, log_id: str, headers: HeaderCache | None, segment_format: int) -> None:
+        self._store = store
+        self._log_id = log_id
+        self._headers = headers or HeaderCache(0)
+        self._format = segment_format
+        self._own = (-1, UNKNOWN)
+        """The position and id of the last put of this writer."""
+
+    def before(self, position: int, cut: Cut) -> str:
+        """The id of the put at the position before, or its beginning; zeros where that is unknown.
+
+        `cut` may be old: what lies at a position that was settled meanwhile may have come too late, and its id be wrong, but
+        then nobody compares it (docs/decisions/0018-links-and-lost-positions.md).
+
+        Raises:
+            Corrupt: no segment lies there, but something else.
+            StorageUnavailable: the store failed.
+        """
+        previous = position - 1
+        if self._format < LINKED or previous < cut.upto or previous in cut.lost:
+            return UNKNOWN
+        if previous == self._own[0]:
+            return self._own[1]
+        if previous == cut.upto:
+            return cut.last_put
+        return self._found(names.segment_key(self._log_id, previous))
+
+    def made(self, position: int, put_id: str) -> None:
+        """Notes the writer's own put."""
+        self._own = (position, put_id)
+
+    def _found(self, key: str) -> str:
+        if header := self._headers.header(key):
+            return header.put_id
+        try:
+            return read_put_id(self._store, key)
+        except Missing:
+            return UNKNOWN  # settled and removed meanwhile; or lost, which a gap tells

@@ -1,0 +1,86 @@
+"""The segments above a cut, one after the other, each looked at by name: what of them is lost shows.
+
+A position is put only by who saw the one before taken. So above a cut that still counts, where a position is taken all of
+those before it are: a listing that does not show one has missed it, or it is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from lakewarden.errors import Corrupt
+from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.cut import Cut, newest_version
+from lakewarden.log.names import Listing
+from lakewarden.log.segment import UNKNOWN, Header, read_put_id, read_segment, same_put
+from lakewarden.storage.objects import Missing, ObjectStore
+
+
+def read_run(store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache: HeaderCache) -> tuple[Header, ...]:
+    """The headers of all positions above the cut. The log may have moved on: it counts if the cut is the newest afterwards.
+
+    Raises:
+        Missing: a position's segment is not there.
+        Corrupt: it cannot be read.
+    """
+    headers = []
+    for position in range(cut.upto + 1, max(listing.last_position, cut.last_taken) + 1):
+        key = names.segment_key(log_id, position)
+        if position in cut.lost:
+            headers.append(_given_up(store, key, position))
+            continue
+        cached = cache.header(key) if position in listing.segments else None
+        headers.append(cached or read_segment(store, key, position))
+    return tuple(headers)
+
+
+def _given_up(store: ObjectStore, key: str, position: int) -> Header:
+    """A lost position is empty, unless a writer who did not know took it before it was given up."""
+    try:
+        return read_segment(store, key, position)
+    except (Missing, Corrupt):
+        return Header(key, UNKNOWN, ())
+
+
+def unlinked(cut: Cut, run: Sequence[Header]) -> int | None:
+    """The first position whose segment is not the one that the segment behind it follows.
+
+    The first segment above the cut is compared with nothing: what is settled was read.
+    """
+    for position, (one, other) in enumerate(pairwise(run), cut.upto + 1):
+        if position not in cut.lost and not same_put(one.put_id, other.after):
+            return position
+    return None
+
+
+def check_whole(store: ObjectStore, log_id: str, listing: Listing, cut: Cut) -> None:
+    """For a writer, who has listed the segments and read the cut after that.
+
+    Raises:
+        Corrupt: a position is lost.
+    """
+    for position in range(cut.upto + 1, listing.last_position):
+        if position in listing.segments or position in cut.lost:
+            continue
+        try:
+            read_put_id(store, names.segment_key(log_id, position))
+        except Missing as gone:
+            if newest_version(store, log_id) == cut.version:
+                raise lost(store, log_id, position) from gone
+            return
+
+
+def lost(store: ObjectStore, log_id: str, position: int) -> Corrupt:
+    return Corrupt(
+        f"position {position} of log {log_id} in {store.uri} is lost: its segment is missing, and later ones are there."
+        " `lakewarden repair` says what is lost, and goes on from there"
+    )
+
+
+def replaced(store: ObjectStore, log_id: str, position: int) -> Corrupt:
+    return Corrupt(
+        f"position {position} of log {log_id} in {store.uri} holds another segment than the one that was there when the next was"
+        " written: that one is lost. `lakewarden repair` says what is lost, and goes on from there"
+    )
