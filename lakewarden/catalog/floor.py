@@ -1,0 +1,204 @@
+"""Floors: what was settled of a table, kept where a loss of the log, or of the tables, does not reach it.
+
+Each table has a floor on every storage with scopes of it, under `.lakewarden-floor/<table id>/`, and one in the warehouse's
+state, under `known/<table id>/`. A floor is a set of objects that are created and never changed: each has a position up to
+which the log was there when scopes were settled, in its name, and what was known of those scopes then. A job adds one before
+it settles the log. Now and then the small ones become one, which is what bounds how many there are: notes can be put together
+in any order, so whoever does it late, or twice, does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+
+import pyarrow as pa
+
+from lakewarden.catalog.known import NOTHING, Known, KnownScopes
+from lakewarden.clock import NewId, random_id
+from lakewarden.connection import Location
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
+from lakewarden.storage.open import open_store
+
+ON_STORAGES = ".lakewarden-floor"
+IN_STATE = "known"
+
+RECENT_SECONDS = 60.0
+"""How old a look may be for comparing with it: what is known only grows, so an older one finds less, and nothing wrong."""
+
+_JOINED = 4
+"""Small objects that are worth becoming one."""
+
+_ATTEMPTS = 20
+_STORAGES = b"storages"
+
+
+@dataclass(frozen=True)
+class FloorPlace:
+    """Where one copy of a table's floor is."""
+
+    location: Location
+    prefix: str
+
+    @classmethod
+    def on_storage(cls, base: Location, table_id: str) -> FloorPlace:
+        return cls(base, f"{ON_STORAGES}/{table_id}")
+
+    @classmethod
+    def in_state(cls, state: Location, table_id: str) -> FloorPlace:
+        return cls(state, f"{IN_STATE}/{table_id}")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One object: what it knows, and the positions that its maker saw on storages."""
+
+    scopes: KnownScopes
+    storages: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class FloorLook:
+    """A floor as of one look: all that its objects know."""
+
+    position: int = NOTHING
+    """The highest position that was settled; `NOTHING` where nothing is known."""
+    storages: Mapping[str, int] = field(default_factory=dict)
+    """By id, the highest position that the floor on a storage was seen to have. Only in the state's floor."""
+    parts: tuple[KnownScopes, ...] = ()
+
+    def known(self, mark: str) -> Known | None:
+        """What is known of the scope with this keyed hash."""
+        found = [known for part in self.parts if (known := part.get(mark)) is not None]
+        return reduce(Known.joined, found) if found else None
+
+    def all(self) -> KnownScopes:
+        return KnownScopes.union(self.parts)
+
+
+class Floor:
+    """One copy of one table's floor. Objects are read once. Safe for threads."""
+
+    def __init__(self, store: ObjectStore, prefix: str, new_id: NewId = random_id) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._new_id = new_id
+        self._parts: dict[str, _Part] = {}
+        self._looked: tuple[float, FloorLook] | None = None
+        self._lock = threading.Lock()
+
+    def position(self) -> int:
+        """The highest position that was settled, by one listing; `NOTHING` where nothing is known."""
+        return max((_position(stored.key) for stored in self._list()), default=NOTHING)
+
+    def look(self, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> FloorLook:
+        """The floor now, or as this process saw it at most so many seconds ago.
+
+        Raises:
+            Corrupt: an object cannot be read.
+        """
+        now = monotonic()
+        with self._lock:
+            if self._looked is None or not within or now - self._looked[0] > within:
+                self._looked = (now, self._read())
+            return self._looked[1]
+
+    def add(self, position: int, known: Mapping[str, Known], storages: Mapping[str, int] | None = None) -> None:
+        """Notes what is known of scopes, by keyed hash, and that the log was there up to the position; durable when it
+        returns. Small objects of the last look become one with it."""
+        with self._lock:
+            absorbed = self._small()
+            parts = [self._parts[key] for key in absorbed]
+            seen = _highest([storages or {}, *(part.storages for part in parts)])
+            scopes = KnownScopes.union([KnownScopes.of(known), *(part.scopes for part in parts)])
+            last = max([position, *map(_position, absorbed)])
+            key = f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
+            self._store.create(key, _encoded(scopes, seen))
+            self._store.delete(absorbed)
+            self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
+            self._parts[key] = _Part(scopes, seen)
+            if self._looked is not None:
+                self._looked = (self._looked[0], self._joined())
+
+    def remove(self) -> None:
+        """Forgets all of it, with its table."""
+        with self._lock:
+            self._store.delete([stored.key for stored in self._list()])
+            self._parts, self._looked = {}, None
+
+    def _read(self) -> FloorLook:
+        for _ in range(_ATTEMPTS):
+            try:
+                found = {stored.key: self._parts.get(stored.key) or self._part(stored) for stored in self._list()}
+            except Missing:
+                continue  # it became part of another one since the listing
+            self._parts = found
+            return self._joined()
+        raise Conflict(f"{self._store.uri}/{self._prefix} changed {_ATTEMPTS} times while it was read; try again")
+
+    def _joined(self) -> FloorLook:
+        return FloorLook(
+            max(map(_position, self._parts), default=NOTHING),
+            _highest(part.storages for part in self._parts.values()),
+            tuple(part.scopes for part in self._parts.values()),
+        )
+
+    def _part(self, stored: StoredObject) -> _Part:
+        data = self._store.get(stored.key)
+        try:
+            with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
+                table = reader.read_all()
+            storages = json.loads((table.schema.metadata or {}).get(_STORAGES, b"{}"))
+            return _Part(KnownScopes(table), storages)
+        except (pa.ArrowException, ValueError, KeyError, OSError) as error:
+            raise Corrupt(f"{self._store.uri}/{stored.key} cannot be read: {error}") from error
+
+    def _small(self) -> list[str]:
+        """Objects that are to become one: the smallest, each no larger than those before it together, if they are enough."""
+        chosen: list[str] = []
+        size = 0
+        for key, part in sorted(self._parts.items(), key=lambda item: len(item[1].scopes)):
+            if chosen and len(part.scopes) > size:
+                break
+            chosen.append(key)
+            size += len(part.scopes)
+        return chosen if len(chosen) >= _JOINED else []
+
+    def _list(self) -> list[StoredObject]:
+        return [stored for stored in self._store.list(self._prefix) if _is_part(stored.key)]
+
+
+@lru_cache(maxsize=4096)
+def floor_at(place: FloorPlace) -> Floor:
+    """One for the whole process, so that what was read once is there for everybody."""
+    return Floor(open_store(place.location), place.prefix)
+
+
+def _highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    highest: dict[str, int] = {}
+    for each in positions:
+        for storage_id, position in each.items():
+            highest[storage_id] = max(position, highest.get(storage_id, NOTHING))
+    return highest
+
+
+def _encoded(scopes: KnownScopes, storages: Mapping[str, int]) -> bytes:
+    table = scopes.table.replace_schema_metadata({_STORAGES: json.dumps(dict(storages)).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _is_part(key: str) -> bool:
+    return key.rpartition("/")[2][:20].isdecimal()
+
+
+def _position(key: str) -> int:
+    """Names begin with how many positions were settled: one more than the last."""
+    return int(key.rpartition("/")[2][:20]) - 1
