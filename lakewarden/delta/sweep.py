@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Literal
 
 from lakewarden.connection import Location
+from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG, CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.place import place_of
@@ -65,7 +66,8 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         table = ScopeTable.open(location)
         if table is None or not table.is_swept:
             return "too young"
-    table.checkpoint()
+    with delta_errors(f"cannot checkpoint {location}"):
+        table.delta.create_checkpoint()
     sync([location.uri])  # else a power cut could keep the deletes and lose the mark
     reach("sweep:checkpointed")
     still()
