@@ -17,7 +17,7 @@ from lakewarden.delta.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
-from lakewarden.log.cut import Cut, newest_cut
+from lakewarden.log.cut import EVERYBODY, Cut, newest_cut
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.segment import RowRange, read_chunk
@@ -200,6 +200,9 @@ class Follower:
         erased = trail.cut.erased.get(self._mark, NOTHING)
         if not NOTHING <= seq <= trail.end:
             raise InvalidArgument(f"from_seq {seq} is none that {table.name} has given; its last rows lie below {trail.end + 1}")
+        restored = trail.cut.rewound.get(EVERYBODY, NOTHING)
+        if restored != NOTHING and seq < end_of(restored):
+            raise InvalidArgument(f"from_seq {seq} is from before the warehouse was restored from a backup: subscribe without it")
         if erased != NOTHING and seq < end_of(erased):
             raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {end_of(erased)}")
 
@@ -220,7 +223,7 @@ class Follower:
     # Whether it may go on
 
     def _signs(self, cut: Cut) -> tuple[int | None, int | None]:
-        return cut.erased.get(self._mark), cut.rewound.get(self._mark)
+        return cut.erased.get(self._mark), cut.rewound_to(self._mark)
 
     def _check_open(self, cut: Cut) -> None:
         if cut.sealed:

@@ -28,6 +28,9 @@ that was forgotten is not among the last `REMEMBERED` either."""
 _FORGOTTEN = short(UNKNOWN)
 _ATTEMPTS = 100
 
+EVERYBODY = "*"
+"""In place of a user's keyed hash."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -67,7 +70,7 @@ class Cut:
     """Rows beyond this `_seq` are all there still, in the log or in its history."""
     rewound: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
-    subscribers were shown before is not so any more."""
+    subscribers were shown before is not so any more. `EVERYBODY` is for all of them: the warehouse came from a backup."""
     lost: tuple[int, ...] = ()
     """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
 
@@ -75,6 +78,10 @@ class Cut:
     def last_taken(self) -> int:
         """The last position that is taken, as far as the cut knows."""
         return max(self.upto, *self.lost) if self.lost else self.upto
+
+    def rewound_to(self, mark: str) -> int | None:
+        """The position that was taken after the last restore of a user's table; None where none is known."""
+        return max((self.rewound[key] for key in (mark, EVERYBODY) if key in self.rewound), default=None)
 
     def covers(self, position: int) -> bool:
         """Whether nobody needs to read a segment that is put at the position from now on."""

@@ -34,6 +34,8 @@ class NextCut:
     history: History = field(default_factory=History)
     erased: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash: users whose rows up to a position are left out."""
+    rewound: Mapping[str, int] = field(default_factory=dict)
+    """As in a cut, instead of what stood there."""
 
 
 def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:

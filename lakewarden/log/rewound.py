@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakewarden.clock import NewId
 from lakewarden.log.advance import advance
-from lakewarden.log.cut import Cut
+from lakewarden.log.cut import EVERYBODY, Cut
 from lakewarden.log.place import Mark, Placing, Segment, WriterTerms
 from lakewarden.log.segment import LINKED
 from lakewarden.storage.objects import ObjectStore
@@ -36,7 +36,8 @@ def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position
     def noted(cut: Cut) -> Cut | None:
         if cut.sealed or all(cut.rewound.get(mark, -1) >= position for mark in marks):
             return None
-        earlier = {mark: at for mark, at in cut.rewound.items() if mark not in marks}
-        return replace(cut, rewound=dict(list(earlier.items())[-_REMEMBERED:]) | dict.fromkeys(marks, position))
+        everybody = {mark: at for mark, at in cut.rewound.items() if mark == EVERYBODY}
+        earlier = {mark: at for mark, at in cut.rewound.items() if mark not in (*marks, EVERYBODY)}
+        return replace(cut, rewound=everybody | dict(list(earlier.items())[-_REMEMBERED:]) | dict.fromkeys(marks, position))
 
     advance(store, log_id, noted)

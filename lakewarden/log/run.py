@@ -7,6 +7,7 @@ those before it are: a listing that does not show one has missed it, or it is lo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from lakewarden.errors import Corrupt
@@ -37,11 +38,12 @@ def read_run(store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache:
 
 
 def _given_up(store: ObjectStore, key: str, position: int) -> Header:
-    """A lost position is empty, unless a writer who did not know took it before it was given up."""
+    """A lost position is empty, unless a writer who did not know took it before it was given up; or whole chunks are left."""
     try:
-        return read_segment(store, key, position)
+        header, size = read_segment(store, key, position), len(store.get(key))
     except (Missing, Corrupt):
         return Header(key, UNKNOWN, ())
+    return replace(header, ranges=tuple(each for each in header.ranges if each.offset + each.length <= size))
 
 
 def unlinked(cut: Cut, run: Sequence[Header]) -> int | None:

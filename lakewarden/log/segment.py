@@ -234,8 +234,9 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
 
     Raises:
         Missing: the object was cleaned away; so too when another one has its name by now.
+        Corrupt: it is cut off.
     """
-    return _checked(where, memoryview(store.get_range(where.key, where.offset, where.length)))
+    return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
 
 
 def read_chunks(store: ObjectStore, wanted: Sequence[RowRange]) -> Iterator[memoryview]:
@@ -244,7 +245,7 @@ def read_chunks(store: ObjectStore, wanted: Sequence[RowRange]) -> Iterator[memo
         start, end = group[0].offset, group[-1].offset + group[-1].length
         data = memoryview(store.get_range(group[0].key, start, end - start))
         for each in group:
-            yield _checked(each, data[each.offset - start : each.offset - start + each.length])
+            yield _checked(store, each, data[each.offset - start : each.offset - start + each.length])
 
 
 def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
@@ -257,7 +258,9 @@ def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
     return groups
 
 
-def _checked(where: RowRange, data: memoryview) -> memoryview:
-    if len(data) != where.length or data[:ID_BYTES] != bytes.fromhex(where.put_id):
-        raise Missing(where.key)
-    return data[ID_BYTES:]
+def _checked(store: ObjectStore, where: RowRange, data: memoryview) -> memoryview:
+    if len(data) == where.length and data[:ID_BYTES] == bytes.fromhex(where.put_id):
+        return data[ID_BYTES:]
+    if len(data) < where.length and read_put_id(store, where.key) == where.put_id:
+        raise Corrupt(f"{where.key} is cut off: rows of {where.user!r} that its header names are not in it")
+    raise Missing(where.key)

@@ -17,10 +17,10 @@ from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.carry import make_carry, make_history
 from lakewarden.log.clean import clean
-from lakewarden.log.cut import Cut, Kept, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
 from lakewarden.log.history import Leaving
 from lakewarden.log.nextcut import NextCut, next_cut
-from lakewarden.log.segment import read_carry
+from lakewarden.log.segment import UNKNOWN, read_carry
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -82,6 +82,7 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
     kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in (*joined, *plan.history.left)]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
+    taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
     cut = Cut(
         version,
         plan.upto,
@@ -92,7 +93,7 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         erased=remember_erased(view.cut.erased, plan.erased),
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
-        rewound=view.cut.rewound,
+        rewound=plan.rewound or view.cut.rewound,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
     )
     try:

@@ -48,7 +48,7 @@ def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, 
 
 
 def _rewound(trail: Trail, mark: str) -> int | None:
-    position = trail.cut.rewound.get(mark)
+    position = trail.cut.rewound_to(mark)
     return None if position is None else end_of(position)
 
 

@@ -107,7 +107,7 @@ def _any_version(*_: object) -> int:
     return _Anything()
 
 
-def _unchecked(_: RowRange, data: memoryview) -> memoryview:
+def _unchecked(_: ObjectStore, __: RowRange, data: memoryview) -> memoryview:
     return data[segment.ID_BYTES :]
 
 
