@@ -144,6 +144,12 @@ def test_a_table_that_cannot_be_opened_hides_no_other_in_the_status(lake: Lakeho
     ann, bob = sorted(lake.status(), key=lambda one: str(one.user))
     assert (ann.pending_rows, ann.version, bob.pending_rows, bob.error) == (1, None, 1, None)
     assert "ann" in str(ann.error)
+    lake.flush(NOTES, user="bob")
+    (scope_path(lake, "bob") / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+    table.write(notes({3: "c"}), user="bob")
+    (bob,) = (one for one in lake.status() if one.user == "bob")
+    assert bob.version == 0
+    assert "version 1, is torn" in str(bob.error)
 
 
 @pytest.mark.parametrize(

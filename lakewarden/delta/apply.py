@@ -19,6 +19,7 @@ from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState, ScopeTarget
@@ -80,6 +81,7 @@ class ColdApply:
         self._planned_at = planned_at or clock()
         self.table = open_scope(target)
         check_not_frozen(self.table, target)
+        check_whole(self.table, target.location)
         if self.table is not None and self.table.is_swept:
             raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
         self.applied: Applied | None = None

@@ -17,13 +17,11 @@ from deltalake import DeltaTable, Schema
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.commits import LOG, CommitLog, checkpoint_name, commit_name
+from lakewarden.delta.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
 from lakewarden.delta.opening import opened
 from lakewarden.delta.place import Place, place_of
 from lakewarden.errors import LakewardenError
 from lakewarden.storage.objects import Missing
-
-LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 
 _INTERVAL = 100
 """delta-rs's own, where the table says nothing."""

@@ -14,6 +14,8 @@ from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing
 
 LOG = "_delta_log"
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+"""Names the newest checkpoint, so that readers need not look for it."""
 
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json$")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")

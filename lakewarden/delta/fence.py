@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG
 from lakewarden.delta.committing import Committer, TooLate, check_held
 from lakewarden.delta.create import create_table
@@ -19,7 +18,7 @@ from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.publish import version_of_unnamed
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.report import ScopeTarget
 
@@ -85,6 +84,7 @@ def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, s
     in between refuses the fence."""
     try:
         table = open_scope(target)
+        check_whole(table, target.location)
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
@@ -113,8 +113,7 @@ def _emptied(
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
     if fenced.files():
         raise Conflict(f"{target.uri} was written to while it was being dropped")
-    with delta_errors(f"cannot checkpoint {target.uri}"):
-        fenced.delta.create_checkpoint()
+    fenced.checkpoint()
     return fenced.version
 
 

@@ -36,7 +36,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     place, made = place_of(target.location), snapshot.version
     log = CommitLog(place)
     _write(target, snapshot, last_batch, now)
-    while log.has(snapshot.version + 1) and (table := open_scope(target)):
+    while log.has(snapshot.version + 1) and (table := open_scope(target)) and table.version > snapshot.version:
         if _is_fence(table):
             place.delete([NAME, checkpoint_name(made)])  # it, too, may have come behind what the fence removed
             return

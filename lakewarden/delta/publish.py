@@ -16,6 +16,7 @@ from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG, commit_name
+from lakewarden.delta.damage import check_name
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing
@@ -30,6 +31,7 @@ def publish(location: Location, version: int, text: bytes) -> None:
 
     Raises:
         Conflict: there is such a version already, or all that lay there was removed meanwhile; nothing was changed.
+        Corrupt: a torn commit has the name; nothing was changed.
         StorageUnavailable: as `ObjectStore.create`: the commit may be there all the same.
     """
     root = local_path(location.uri)
@@ -73,6 +75,7 @@ def _link(root: Path, location: Location, version: int, text: bytes) -> None:
         _write(unnamed, text)
         os.link(unnamed, f"{root}/{commit_name(version)}")
     except (FileExistsError, FileNotFoundError):  # not found: a drop or an erasure took the hidden file
+        check_name(location, version)
         raise _lost(location) from None
     finally:
         with suppress(FileNotFoundError):

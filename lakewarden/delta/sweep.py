@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Literal
 
 from lakewarden.connection import Location
-from lakewarden.delta.border import delta_errors
 from lakewarden.delta.commits import LOG, CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.place import place_of
@@ -66,8 +65,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         table = ScopeTable.open(location)
         if table is None or not table.is_swept:
             return "too young"
-    with delta_errors(f"cannot checkpoint {location}"):
-        table.delta.create_checkpoint()
+    table.checkpoint()
     sync([location.uri])  # else a power cut could keep the deletes and lose the mark
     reach("sweep:checkpointed")
     still()

@@ -26,8 +26,10 @@ from lakewarden.delta.border import delta_errors
 from lakewarden.delta.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commits import CommitLog
 from lakewarden.delta.committing import BATCH_APP, check_held, transactions_of
+from lakewarden.delta.damage import check_name, torn_error
 from lakewarden.delta.files import DataFile, NewFile
-from lakewarden.delta.opening import check_absent, opened
+from lakewarden.delta.mended import write_mended_checkpoint
+from lakewarden.delta.opening import Opened, open_newest, open_version
 from lakewarden.delta.outcome import certain
 from lakewarden.delta.place import place_of
 from lakewarden.delta.plain import is_plain
@@ -53,9 +55,12 @@ _OVERWRITE: Mode = "Overwrite"
 class ScopeTable:
     """A snapshot; made by `open`."""
 
-    def __init__(self, location: Location, delta: DeltaTable) -> None:
+    def __init__(self, location: Location, delta: DeltaTable, torn: int | None = None, *, mended: bool = False) -> None:
+        """As `Opened` has them."""
         self.location = location
         self.delta = delta
+        self.torn = torn
+        self._mended = mended
         self._transactions: dict[str, int | None] = {}
 
     @property
@@ -68,20 +73,22 @@ class ScopeTable:
 
         Raises:
             NotFound: no such version, or it has expired; says which there are.
-            Corrupt: what lies there is no readable Delta table.
+            Corrupt: what lies there is no readable Delta table. A torn newest commit, or a checkpoint that can't be read, is
+                passed over (`torn`).
         """
         if version is not None and version < 0:
             raise InvalidArgument(f"version {version} of {location}: versions count from 0")
+        if version is None:
+            return cls._of(location, open_newest(location))
         try:
-            return cls(location, opened(location, version))
+            return cls._of(location, open_version(location, version))
         except (NotFound, Corrupt) as error:
-            if version is not None:
-                cls._without_version(location, version, error)
-                return None
-            if isinstance(error, Corrupt):
-                raise
-            check_absent(location.uri, error)
+            cls._without_version(location, version, error)
             return None
+
+    @classmethod
+    def _of(cls, location: Location, found: Opened) -> ScopeTable | None:
+        return None if found.delta is None else cls(location, found.delta, found.torn, mended=found.mended)
 
     @classmethod
     def _without_version(cls, location: Location, version: int, error: LakewardenError) -> None:
@@ -240,6 +247,7 @@ class ScopeTable:
 
         Raises:
             Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
+            Corrupt: a torn commit is in the way; nothing was changed.
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
@@ -261,6 +269,7 @@ class ScopeTable:
 
     def _publish(self, change: Change, since: datetime, now: datetime) -> bool:
         """Writes the commit that directly follows this snapshot; False where that is not ours to do (delta/plain.py)."""
+        check_whole(self, self.location)
         check_held(f"{change.stamp.operation} by job {change.stamp.job_id}", since, now)
         if not is_plain(self.delta, change.paths):
             return False
@@ -313,6 +322,14 @@ class ScopeTable:
             )
         return self.version + 1
 
+    def checkpoint(self) -> None:
+        """Writes the checkpoint of this version; raises as `write_checkpoint`."""
+        if self._mended:
+            write_mended_checkpoint(self.location, self.version)
+            return
+        with delta_errors(f"cannot checkpoint {self.uri}"):
+            self.delta.create_checkpoint()
+
     def property(self, name: str) -> str:
         """One of the table's own properties; empty where it is not set."""
         return self.delta.metadata().configuration.get(name) or ""
@@ -338,9 +355,9 @@ class ScopeTable:
     def _checkpoint(self, version: int) -> None:
         """Makes the checkpoint of a version that was just committed, if there is to be one."""
         if is_due(version, self.property("delta.checkpointInterval")) and self.delta.protocol().min_reader_version == _READER:
-            write = write_checkpoint if local_path(self.uri) is None else checkpoint_in_place
+            write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
             with suppress(LakewardenError):  # the commit is there, and whole without it; the next one comes in its time
-                write(self.location, version)
+                (write_mended_checkpoint if self._mended else write)(self.location, version)
 
     def _landed(self, stamp: CommitStamp) -> int:
         """Where a commit came to lie that was moved behind others."""
@@ -351,6 +368,18 @@ class ScopeTable:
             if commit.info.get("userMetadata") == text:
                 return version
         raise Corrupt(f"{self.uri}: a commit of job {stamp.job_id} was accepted and is not in the log")
+
+
+def check_whole(table: ScopeTable | None, location: Location) -> None:
+    """To be asked before anything is written for a commit that follows this look.
+
+    Raises:
+        Corrupt: a torn commit is above it, on top of which nothing can be committed.
+    """
+    if table is None:
+        check_name(location, 0)
+    elif table.torn is not None:
+        raise torn_error(location, table.torn)
 
 
 def _age(file: DataFile) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -222,17 +222,25 @@ def _actions(version: int, text: bytes) -> Iterator[dict[str, Any]]:
             raise Corrupt(f"commit {version} is no JSON: {error}") from error
 
 
-def expired_log(listing: Sequence[StoredObject], below: int, before: datetime) -> tuple[str, ...]:
+def expired_log(
+    listing: Sequence[StoredObject], below: int, before: datetime, readable: Callable[[int], bool]
+) -> tuple[str, ...]:
     """Log objects that only versions older than `below` need and that were written before that moment, oldest first.
 
     A checkpoint takes their place: it is older than `before` itself, so every version that it makes unreadable had been
     replaced by then.
+
+    Args:
+        readable: whether a version's checkpoint can be read; asked only where something would go for it.
     """
-    whole = checkpoints(listing).items()
-    start = max((version for version, written in whole if version <= below and written <= before), default=0)
     old = [
         (int(match[1]), found.key)
         for found in listing
         if (match := _COMMIT.fullmatch(found.key) or _CHECKPOINT.fullmatch(found.key)) and found.modified <= before
     ]
-    return tuple(key for version, key in sorted(old) if version < start)
+    whole = checkpoints(listing).items()
+    for start in sorted((version for version, written in whole if version <= below and written <= before), reverse=True):
+        expired = tuple(key for version, key in sorted(old) if version < start)
+        if not expired or readable(start):
+            return expired
+    return ()

@@ -12,7 +12,7 @@ from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
 
@@ -88,11 +88,13 @@ def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
 
     Raises:
         Conflict: it has another version by now, or is being moved; or the plan is too old to be run (`TooLate`).
+        Corrupt: a torn commit is on top of it.
     """
     table = plan.table
     assert table is not None  # else there is nothing to do, which the plan says
     check_fresh(plan, now)
     check_not_frozen(table, plan.target)
+    check_whole(table, table.location)
     if CommitLog(place_of(table.location)).has(table.version + 1):
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
         raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")

@@ -21,9 +21,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from urllib.parse import unquote
 
 from lakewarden.clock import Clock, NewId
+from lakewarden.delta.damage import has_readable_checkpoint
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
@@ -104,7 +106,8 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
     marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
     unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
-    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE)), *unnamed)
+    readable = partial(has_readable_checkpoint, place_of(target.location), [found.key for found in listing])
+    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE), readable), *unnamed)
     return VacuumPlan(
         target=target,
         operation="vacuum",

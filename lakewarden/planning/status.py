@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog
+from lakewarden.delta.damage import torn_error
 from lakewarden.delta.history import history
 from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError
 from lakewarden.planning.pending import Pending
 from lakewarden.report import ScopeState, ScopeTarget
@@ -62,12 +64,15 @@ def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -
 
 
 def _cold(target: ScopeTarget) -> tuple[ScopeState | None, str | None, str | None]:
-    """The Delta table's state and last operation; or why they are not known, which hides no other scope."""
+    """The Delta table's state and last operation; or why they are not known, or why no flush goes on, which hides no other
+    scope."""
     try:
         table = open_scope(target)
         if table is None:
+            check_whole(table, target.location)
             return None, None, None
         newest = history(target, 1, None)
-        return table.state(target.app_id), newest[0].operation if newest else None, None
+        torn = None if table.torn is None else torn_error(target.location, table.torn).message
+        return table.state(target.app_id), newest[0].operation if newest else None, torn
     except LakewardenError as error:
         return None, None, error.message

@@ -205,6 +205,6 @@ def test_no_table_is_none_and_other_things_there_are_errors(tmp_path: Path) -> N
     assert ScopeTable.open(Location(str(tmp_path))) is None
     log = tmp_path / "t" / "_delta_log"
     log.mkdir(parents=True)
-    (log / f"{0:020d}.json").write_text("{broken")
+    (log / f"{0:020d}.json").write_text('{"commitInfo":{}}')
     with pytest.raises(Corrupt):
         ScopeTable.open(Location(str(tmp_path / "t")))

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.delta.checkpoint import LAST_CHECKPOINT, is_due, write_checkpoint
-from lakewarden.delta.commits import checkpoint_name, commit_name
+from lakewarden.delta.checkpoint import is_due, write_checkpoint
+from lakewarden.delta.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.delta.fence import fence
 from lakewarden.delta.place import place_of
 from lakewarden.report import ScopeTarget
