@@ -139,7 +139,7 @@ def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -
         with suppress(AlreadyThere):
             data = pack_segment(put_id, 1, 0, (), after=after, segment_format=segment_format)
             store.create(names.segment_key(log_id, position), data)
-            links.made(position, put_id)
+            links.made(position, put_id, 0)
     return taken + PROBES
 
 

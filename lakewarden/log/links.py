@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut
-from lakewarden.log.segment import LINKED, UNKNOWN, read_put_id
+from lakewarden.log.segment import LINKED, UNKNOWN, link_to, read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
@@ -19,10 +19,10 @@ class Links:
         self._headers = headers or HeaderCache(0)
         self._format = segment_format
         self._own = (-1, UNKNOWN)
-        """The position and id of the last put of this writer."""
+        """The position of the last put of this writer, and the link to it."""
 
     def before(self, position: int, cut: Cut) -> str:
-        """The id of the put at the position before, or its beginning; zeros where that is unknown.
+        """The link to the segment at the position before; zeros where that is unknown.
 
         `cut` may be old: what lies at a position that was settled meanwhile may have come too late, and its id be wrong, but
         then nobody compares it (docs/decisions/0018-links-and-lost-positions.md).
@@ -37,17 +37,17 @@ class Links:
         if previous == self._own[0]:
             return self._own[1]
         if previous == cut.upto:
-            return cut.last_put
+            return link_to(cut.last_put, None)
         return self._found(names.segment_key(self._log_id, previous))
 
-    def made(self, position: int, put_id: str) -> None:
+    def made(self, position: int, put_id: str, rows: int) -> None:
         """Notes the writer's own put."""
-        self._own = (position, put_id)
+        self._own = (position, link_to(put_id, rows))
 
     def _found(self, key: str) -> str:
         if header := self._headers.header(key):
-            return header.put_id
+            return header.link
         try:
-            return read_put_id(self._store, key)
+            return read_link(self._store, key)
         except Missing:
             return UNKNOWN  # settled and removed meanwhile; or lost, which a gap tells

@@ -69,12 +69,14 @@ class Segment:
     pack: Pack
     users: frozenset[str]
     """Whose rows are in it."""
+    rows: int
 
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
         """As `pack_segment`."""
         users = frozenset(chunk.user for chunk in chunks)
-        return cls(put_id, partial(pack_segment, put_id, schema_version, stored_at, chunks), users)
+        pack = partial(pack_segment, put_id, schema_version, stored_at, chunks)
+        return cls(put_id, pack, users, sum(chunk.rows for chunk in chunks))
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Placing:
             self._admit(segment, None)
             if self._append_at(position, segment):
                 self._next = self._beyond(position)
-                self._links.made(position, segment.put_id)
+                self._links.made(position, segment.put_id, segment.rows)
                 self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.

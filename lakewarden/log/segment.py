@@ -1,9 +1,9 @@
 """How segments and carry objects lie in bytes. What a chunk's rows look like inside is `record`'s affair.
 
-    magic (8) · length of the header (4) · kind (1) · zeros (3) · unique id of the put (16) · link (16) · header · chunks
+    magic (8) · length of the header (4) · kind (1) · rows (3) · unique id of the put (16) · link (16) · header · chunks
 
-The link is the beginning of the id of the put at the position before, or zeros where its writer did not know that one.
-Segments of format 1, and carry objects, have no link, and zeros for a kind. The only kind so far is 0: rows.
+The link says whose put made the segment at the position before, and how many rows that one has; zeros where its writer did
+not know. Segments of format 1, and carry objects, have no link, and zeros for kind and rows. The only kind so far is 0: rows.
 
 The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
 object once more (a writer that came too late may have put another object under the same name: whoever reads a range
@@ -30,7 +30,7 @@ LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
 
 _ROWS = 0
-_FIXED = struct.Struct("<8sIB3x16s")
+_FIXED = struct.Struct("<8sIB3s16s")
 _MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 _FORMATS = {magic: number for number, magic in _MAGICS.items()}
 ID_BYTES = 16
@@ -39,6 +39,9 @@ UNKNOWN = "0" * 2 * ID_BYTES
 
 _DIGITS = 12
 """Of a put's id, enough to tell the few contenders for one position apart."""
+
+_COUNT_BYTES = 3
+"""Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows."""
 
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
@@ -91,16 +94,43 @@ class Header:
     put_id: str
     ranges: tuple[RowRange, ...]
     after: str = UNKNOWN
-    """A segment's link."""
+    """The link to the segment before it."""
 
     @property
     def bytes(self) -> int:
         return sum(each.length for each in self.ranges)
 
+    @property
+    def link(self) -> str:
+        """What the segment behind it says of it."""
+        return link_to(self.put_id, sum(each.rows for each in self.ranges))
+
 
 def short(put_id: str) -> str:
     """What links and cuts keep of a put's id."""
     return put_id[:_DIGITS]
+
+
+def link_to(put_id: str, rows: int | None) -> str:
+    """What a segment's header says of the segment before it: whose put made it, and how many rows it has, where that is known.
+
+    The rows tell how many are lost with it, should it get lost.
+    """
+    return (short(put_id).ljust(_DIGITS, "0") + _count(rows).hex()).ljust(2 * ID_BYTES, "0")
+
+
+def rows_before(link: str) -> int | None:
+    """How many rows the segment before has, by a link to it; None where its writer did not know."""
+    return _counted(bytes.fromhex(link[_DIGITS : _DIGITS + 2 * _COUNT_BYTES]))
+
+
+def _count(rows: int | None) -> bytes:
+    return (0 if rows is None else rows + 1).to_bytes(_COUNT_BYTES, "little")
+
+
+def _counted(data: bytes) -> int | None:
+    number = int.from_bytes(data, "little")
+    return number - 1 if number else None
 
 
 def same_put(one: str, other: str) -> bool:
@@ -121,12 +151,15 @@ def pack_segment(
     """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock.
 
     Args:
-        after: the id of the put at the position before, or its beginning.
+        after: the link to the segment at the position before.
         segment_format: 1 leaves `after` out.
     """
     header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
-    link = bytes.fromhex(short(after).ljust(2 * ID_BYTES, "0")) if segment_format == LINKED else b""
-    return _join(segment_format, put_id, link, header, [chunk.data for chunk in chunks])
+    data = [chunk.data for chunk in chunks]
+    if segment_format != LINKED:
+        return _join(segment_format, put_id, b"", header, data)
+    rows = sum(chunk.rows for chunk in chunks)
+    return _join(segment_format, put_id, bytes.fromhex(after), header, data, _count(rows))
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
@@ -147,11 +180,13 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
     }
 
 
-def _join(number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload]) -> bytes:
+def _join(
+    number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload], rows: bytes = bytes(_COUNT_BYTES)
+) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     unique = bytes.fromhex(put_id)
-    parts: list[Payload] = [_FIXED.pack(_MAGICS[number], len(text), _ROWS, unique), link, text]
+    parts: list[Payload] = [_FIXED.pack(_MAGICS[number], len(text), _ROWS, rows, unique), link, text]
     for each in data:
         parts += (unique, each)
     return b"".join(parts)
@@ -159,7 +194,17 @@ def _join(number: int, put_id: str, link: bytes, header: dict[str, object], data
 
 def read_put_id(store: ObjectStore, key: str) -> str:
     """Whose put made the object. Raises `Missing`."""
-    return _fixed(key, store.get_range(key, 0, _FIXED.size + ID_BYTES)).put_id
+    return _read_fixed(store, key).put_id
+
+
+def read_link(store: ObjectStore, key: str) -> str:
+    """The link to a segment. Raises `Missing`."""
+    fixed = _read_fixed(store, key)
+    return link_to(fixed.put_id, fixed.rows)
+
+
+def _read_fixed(store: ObjectStore, key: str) -> _Fixed:
+    return _fixed(key, store.get_range(key, 0, _FIXED.size + ID_BYTES))
 
 
 def read_segment(store: ObjectStore, key: str, position: int) -> Header:
@@ -194,6 +239,7 @@ def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
 
 class _Fixed(NamedTuple):
     put_id: str
+    rows: int | None
     after: str
     start: int
     """Where the header begins."""
@@ -218,11 +264,11 @@ def _fixed(key: str, data: bytes) -> _Fixed:
     start = _FIXED.size + (ID_BYTES if number == LINKED else 0)
     if number is None or len(data) < start:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
-    _, length, kind, unique = _FIXED.unpack_from(data)
+    _, length, kind, rows, unique = _FIXED.unpack_from(data)
     if kind != _ROWS:
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[_FIXED.size : start].hex() or UNKNOWN
-    return _Fixed(unique.hex(), after, start, start + length)
+    return _Fixed(unique.hex(), _counted(rows), after, start, start + length)
 
 
 def _unreadable(key: str, error: Exception) -> Corrupt:

@@ -18,7 +18,7 @@ from lakewarden.log.cut import Cut, newest_cut
 from lakewarden.log.links import Links
 from lakewarden.log.place import WriterTerms
 from lakewarden.log.position import position_of
-from lakewarden.log.segment import UNKNOWN, Chunk, pack_segment, read_put_id, read_segment, same_put
+from lakewarden.log.segment import UNKNOWN, Chunk, pack_segment, read_put_id, read_segment, rows_before, same_put
 from lakewarden.log.settle import settle
 from lakewarden.log.view import read_view, read_views
 from lakewarden.log.writer import LogWriter
@@ -58,6 +58,22 @@ def test_a_segment_names_the_one_before(store: Store) -> None:
     two.append(notes("u", 5), after=3)  # behind what was read
     assert [linked(store, position) for position in (1, 2, 3, 4)] == [True] * 4
     assert read_segment(store, at(0), 0).after == UNKNOWN
+
+
+def test_a_link_says_how_many_rows_would_be_lost_with_the_segment_before(store: Store) -> None:
+    one, two = writer(store), writer(store)
+    one.append(notes("u", 1, 2))
+    one.append(notes("u", 3))  # behind its own
+    two.append(notes("u", 4, 5, 6))  # behind what it listed
+    one.append(notes("u", 7))  # behind a race that it lost
+    assert [rows_before(read_segment(store, at(position), position).after) for position in range(4)] == [None, 2, 1, 3]
+
+
+def test_the_rows_of_a_segment_that_was_settled_are_not_asked_for(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    settle_all(store)
+    writer(store).append(notes("u", 2))
+    assert rows_before(read_segment(store, at(1), 1).after) is None
 
 
 def test_the_first_segment_above_a_cut_names_what_the_cut_remembers(store: Store) -> None:
