@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -73,7 +73,8 @@ class Lakehouse:
         from lakewarden.operator import Operator
 
         warehouse = self.warehouse
-        return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id))
+        lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
+        return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
 
     @classmethod
     def open(

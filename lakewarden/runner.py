@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from lakewarden.errors import Conflict
 from lakewarden.operations.fanout import fault_of
 from lakewarden.operations.heartbeat import Heartbeat, Stopped
 from lakewarden.operations.job import Job, JobStatus, outcome_of
+from lakewarden.operations.node import this_node
 from lakewarden.operator import Operator
 from lakewarden.settings import JobsSettings
 
@@ -38,7 +36,7 @@ class Runner:
 
     def waiting(self) -> list[Job]:
         """Jobs that nobody runs, or whose runner seems dead; oldest first."""
-        return self.operator.jobs.runnable(timedelta(seconds=self._settings.lease_seconds))
+        return self.operator.jobs.runnable()
 
     def run_waiting(self, only: Collection[str] | None = None) -> list[Job]:
         """Runs what waits (`only`: these ids), oldest first; one that fails does not keep back the others."""
@@ -51,7 +49,7 @@ class Runner:
         Raises:
             Conflict: somebody else was faster.
         """
-        return self._run(self.operator.jobs.claim(job, _node()))
+        return self._run(self.operator.jobs.claim(job, this_node()))
 
     @property
     def _settings(self) -> JobsSettings:
@@ -59,7 +57,7 @@ class Runner:
 
     def _taken(self, job: Job) -> Job | None:
         try:
-            return self.operator.jobs.claim(job, _node())
+            return self.operator.jobs.claim(job, this_node())
         except Conflict:
             return None  # another runner's
 
@@ -73,7 +71,7 @@ class Runner:
                     return jobs.finish(job, ending.status, ending.message, ending.trace)
                 job = jobs.retry(job, ending.message)
                 self.pause(self._settings.retry_backoff_ms / 1000 * 2 ** (job.retry_count - 1))
-                job = jobs.claim(job, _node())
+                job = jobs.claim(job, this_node())
             return jobs.finish(job, "failed", f"given up after {job.retry_count - 1} retries: its runner died")
         except (Stopped, Conflict):
             return jobs.find(job.job_id)
@@ -96,8 +94,3 @@ class Runner:
             return _Ending("failed", f"{fault.code}: {fault.message}", fault.transient, trace)
         status, message = outcome_of(reports)
         return _Ending(status, message, any(report.fault and report.fault.transient for report in reports))
-
-
-def _node() -> str:
-    """Which process this is, for people."""
-    return f"{platform.node()}:{os.getpid()}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.engine import Engine
 from lakewarden.errors import StorageUnavailable
 from lakewarden.operations.job import Job
@@ -18,7 +18,9 @@ from lakewarden.operator import Operator
 from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner
 from lakewarden.settings import FlushSettings, JobsSettings, Settings
+from lakewarden.sql.results import Started
 from tests.fixtures.lakes import NOTES, eventual, make_notes
+from tests.fixtures.process import ended_node
 
 _START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 _QUICK = Settings(jobs=JobsSettings(heartbeat_seconds=0.01), flush=FlushSettings(in_process_below=10_000))
@@ -134,6 +136,30 @@ def test_a_crashed_runner_s_job_is_picked_up(warehouse_uri: str) -> None:
         (job,) = lake.run_jobs()
         assert (job.job_id, job.status, job.message) == (queued.job_id, "completed", "3 done")
         assert job.node_id != "a machine that lost its power"
+
+
+def test_a_flush_goes_on_where_the_process_of_the_last_one_was_killed(lake: Lakehouse) -> None:
+    _write(lake, 3)
+    lost = _operator(lake).jobs.claim(lake.enqueue("flush", NOTES), ended_node())
+    (done,) = lake.sql(f"STORAGE FLUSH TABLE {NOTES}")
+    assert isinstance(done, Started)
+    assert {job.job_id: job.status for job in lake.jobs()} == {lost.job_id: "failed", done.job_ids[0]: "completed"}
+    assert lake.pending() == []
+
+
+def test_of_a_flush_of_all_no_job_waits_for_a_process_that_may_die(lake: Lakehouse) -> None:
+    lake.create_table("chat.others", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    lake.table("chat.others").write([{"id": 1}])
+    _write(lake, 1)
+    waiting: list[str] = []
+
+    def look(_done: int, _total: int) -> None:
+        waiting.extend(job.job_id for job in lake.waiting_jobs())
+
+    with Lakehouse.open(lake.warehouse.uri, settings=_QUICK, progress=look) as asking:
+        (done,) = asking.sql("STORAGE FLUSH ALL IN chat")
+    assert isinstance(done, Started)
+    assert (len(done.job_ids), waiting) == (2, [])
 
 
 def test_a_job_that_kills_its_runners_is_given_up(warehouse_uri: str) -> None:

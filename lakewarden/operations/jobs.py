@@ -29,6 +29,7 @@ from lakewarden.operations.job import (
     outcome_of,
     without_user,
 )
+from lakewarden.operations.node import has_ended
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -47,20 +48,22 @@ class JobLog:
     store: ObjectStore
     clock: Clock
     new_id: NewId
+    lease: timedelta = timedelta(seconds=60)
+    """How long a runner may be silent before its job counts as left."""
 
     def enqueue(self, operation: Queueable, parameters: dict[str, str]) -> Job:
         """Asks for a job that somebody else runs.
 
         Raises:
             InvalidArgument: an operation that wants a person (vacuum, restore), or none at all.
-            AlreadyActive: the same operation upon the same was asked for, and is not over.
+            AlreadyActive: the same operation upon the same was asked for, and is not over. One whose runner died is ended here.
         """
         if operation not in get_args(Queueable):
             raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(get_args(Queueable))} can")
         now = self.clock()
         job_id = new_job_id(operation, self.clock, self.new_id)
         key = idempotency_key(operation, parameters)
-        claim_key(self.store, key, job_id, now, self._is_active)
+        claim_key(self.store, key, job_id, now, self._holds)
         return self._keep(Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now))
 
     def record(
@@ -155,16 +158,14 @@ class JobLog:
         """The last jobs as they stand now, newest first."""
         return [self._read(job_id, key) for job_id, key in list(self._listed()[0].items())[:limit]]
 
-    def runnable(self, lease: timedelta) -> list[Job]:
-        """Jobs that wait for a runner, oldest first; also those whose runner has not shown itself for that long."""
-        now = self.clock()
+    def runnable(self) -> list[Job]:
+        """Jobs that wait for a runner, oldest first; also those whose runner died."""
         states, over = self._listed()
         open_ = [self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over]
         for job in open_:
             if not job.active:  # its runner died right before it could say so
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
-        active = [job for job in open_ if job.active]
-        return [job for job in active if job.status == "queued" or now - (job.updated_at or job.created_at) >= lease]
+        return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
 
     def expire(self, before: datetime) -> int:
         """Removes the jobs that were asked for earlier and are over, and says how many."""
@@ -185,11 +186,25 @@ class JobLog:
         except Missing:
             return None
 
-    def _is_active(self, job_id: str) -> bool | None:
+    def _holds(self, job_id: str) -> bool | None:
+        """Whether a job keeps its idempotency key; None where there is no such job. Ends it where its runner died."""
         try:
-            return self.find(job_id).active
+            job = self.find(job_id)
         except NotFound:
             return None
+        if not (job.active and self._is_left(job)):
+            return job.active
+        try:
+            self.finish(job, "failed", f"its runner {job.node_id} died, and the same was requested again")
+        except Conflict:
+            return True  # it is alive, or was taken over
+        return False
+
+    def _is_left(self, job: Job) -> bool:
+        """Whether a job was begun, and its runner has ended or has been silent for the lease."""
+        if job.status not in ("running", "retrying"):
+            return False
+        return self.clock() - (job.updated_at or job.created_at) >= self.lease or has_ended(job.node_id)
 
     def _listed(self) -> tuple[dict[str, str], set[str]]:
         """Key of the last state by job, newest first, and the jobs that are over."""

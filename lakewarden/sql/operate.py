@@ -52,12 +52,19 @@ def _started(context: Context, operation: Literal["flush", "compact"], tables: S
     due = [table for table in tables if not _idle(context, operation, table)]
     if not due:
         return Done(f"skipped: {_NOTHING[operation]}")
-    jobs = {table.name: job for table in due if (job := _asked(context, operation, str(table.name)))}
+    jobs = {}
+    for table in due:
+        job = _asked(context, operation, str(table.name))
+        if job is None:
+            continue
+        jobs[table.name] = job
+        if context.wait:  # before the next is queued: a process that dies here leaves one job that is seen to be dead
+            context.lake.run_jobs([job.job_id])
     if not jobs:
         return Done(_ACTIVE)
     ids = tuple(job.job_id for job in jobs.values())
     if context.wait:
-        _run(context, ids)
+        _check_done(context, ids)
     what = f"{operation} of {', '.join(map(str, jobs))}"
     return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, several)
 
@@ -95,16 +102,21 @@ def export_user_data(context: Context, _: of.ExportUserData) -> Result:
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
-        _run(context, [job.job_id])
+        _run(context, job)
     place = own_place(context.lake.warehouse, job.job_id)
     return Started(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
-def _run(context: Context, ids: Sequence[str]) -> None:
+def _run(context: Context, job: Job) -> None:
+    """Raises as `_check_done`."""
+    context.lake.run_jobs([job.job_id])
+    _check_done(context, [job.job_id])
+
+
+def _check_done(context: Context, ids: Sequence[str]) -> None:
     """Raises:
     Conflict: one of them failed; its message says why, and `jobs list` has it too.
     """
-    context.lake.run_jobs(ids)
     for job in context.lake.jobs(None):
         if job.job_id in ids and job.status == "failed":
             raise Conflict(f"job {job.job_id} failed: {job.message}")
@@ -123,7 +135,7 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
-        _run(context, [job.job_id])
+        _run(context, job)
     what = f"move of {table.name} to storage {statement.storage!r}"
     return Started(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 

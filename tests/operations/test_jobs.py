@@ -15,8 +15,10 @@ from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.heartbeat import Heartbeat, Stopped
 from lakewarden.operations.job import Job
 from lakewarden.operations.jobs import JobLog
+from lakewarden.operations.node import this_node
 from lakewarden.storage.open import open_store
 from tests.fixtures.clock import Clock
+from tests.fixtures.process import ended_node
 
 _LEASE = timedelta(seconds=60)
 
@@ -28,7 +30,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def jobs(tmp_path: Path, clock: Clock) -> JobLog:
-    return JobLog(open_store(Location(str(tmp_path))), clock, random_id)
+    return JobLog(open_store(Location(str(tmp_path))), clock, random_id, _LEASE)
 
 
 def _ask(jobs: JobLog, tables: str = "a.b") -> Job:
@@ -132,12 +134,12 @@ def test_only_what_is_there_and_not_over_is_killed(jobs: JobLog) -> None:
 
 def test_a_job_of_a_dead_runner_is_taken_over_and_the_dead_one_cannot_go_on(jobs: JobLog, clock: Clock) -> None:
     left = jobs.beat(jobs.claim(_ask(jobs), "dead"), "")
-    assert jobs.runnable(_LEASE) == []
+    assert jobs.runnable() == []
     clock.forward(60)
-    (waiting,) = jobs.runnable(_LEASE)
+    (waiting,) = jobs.runnable()
     taken = jobs.claim(waiting, "heir")
     assert (taken.status, taken.node_id, taken.retry_count) == ("running", "heir", 1)
-    assert jobs.runnable(_LEASE) == []
+    assert jobs.runnable() == []
     for _ in range(5):
         taken = jobs.beat(taken, "")
     with pytest.raises(Conflict):
@@ -145,11 +147,35 @@ def test_a_job_of_a_dead_runner_is_taken_over_and_the_dead_one_cannot_go_on(jobs
     assert jobs.find(left.job_id) == taken
 
 
+def test_the_same_can_be_asked_for_when_its_runner_has_been_silent_for_the_lease(jobs: JobLog, clock: Clock) -> None:
+    left = jobs.beat(jobs.claim(_ask(jobs), "another machine:1"), "")
+    clock.forward(59)
+    with pytest.raises(AlreadyActive):
+        _ask(jobs)
+    clock.forward(1)
+    again = _ask(jobs)
+    assert [job.job_id for job in jobs.runnable()] == [again.job_id]
+    ended = jobs.find(left.job_id)
+    assert (ended.status, ended.message) == ("failed", "its runner another machine:1 died, and the same was requested again")
+    with pytest.raises(Conflict):
+        jobs.beat(left, "I was only asleep")
+
+
+def test_a_runner_that_ended_on_this_machine_is_dead_at_once(jobs: JobLog) -> None:
+    alive = jobs.claim(_ask(jobs), this_node())
+    with pytest.raises(AlreadyActive):
+        _ask(jobs)
+    killed = jobs.claim(_ask(jobs, "c.d"), ended_node())
+    assert [job.job_id for job in jobs.runnable()] == [killed.job_id]
+    assert _ask(jobs, "c.d").status == "queued"
+    assert (jobs.find(killed.job_id).status, jobs.find(alive.job_id).status) == ("failed", "running")
+
+
 def test_queued_ones_come_oldest_first(jobs: JobLog, clock: Clock) -> None:
     first = _ask(jobs, "a.a")
     clock.forward(1)
     second = _ask(jobs, "a.b")
-    assert [job.job_id for job in jobs.runnable(_LEASE)] == [first.job_id, second.job_id]
+    assert [job.job_id for job in jobs.runnable()] == [first.job_id, second.job_id]
     assert [job.job_id for job in jobs.newest()] == [second.job_id, first.job_id]
 
 
@@ -176,14 +202,14 @@ def test_whoever_looks_for_work_does_not_read_what_is_over(jobs: JobLog) -> None
     waiting = _ask(jobs, "c.d")
     for key in _states(jobs, done):
         jobs.store.put(key, b"unreadable")
-    assert [job.job_id for job in jobs.runnable(_LEASE)] == [waiting.job_id]
+    assert [job.job_id for job in jobs.runnable()] == [waiting.job_id]
 
 
 def test_what_ended_without_saying_so_is_marked_by_the_next_look(jobs: JobLog) -> None:
     done = jobs.finish(jobs.claim(_ask(jobs), "here"), "completed", "1 done")
     marks = [stored.key for stored in jobs.store.list("jobs") if stored.key.endswith("/over")]
     jobs.store.delete(marks)
-    assert jobs.runnable(_LEASE) == []
+    assert jobs.runnable() == []
     assert [stored.key for stored in jobs.store.list("jobs") if stored.key.endswith("/over")] == marks
     assert jobs.find(done.job_id) == done
 
