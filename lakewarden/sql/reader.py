@@ -5,8 +5,9 @@ Queries, expressions and DML are sqlglot's to parse; whatever it would pass on u
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
@@ -19,6 +20,8 @@ from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements import Pairs, Ref
 
 T = TypeVar("T")
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # else its warnings go to stderr where logging is not configured
 
 STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What sqlglot runs into on malformed text, beside its own errors: it takes some words for granted once it has seen others."""
@@ -42,6 +45,7 @@ class Reader(DuckDBParser):
     """Reads one statement. Each method that reads something moves behind it, or raises Misread."""
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
+    _follows = ""
 
     def begin(self, tokens: list[Token], sql: str) -> Reader:
         self.reset()
@@ -247,6 +251,16 @@ class Reader(DuckDBParser):
         if inner is not None and not isinstance(inner, exp.Query):
             raise self.misread("a query only reads: nothing in it may write or create", start)
         return found
+
+    def query_up_to(self, word: str) -> exp.Query:
+        """`query` in a statement that goes on with this word and a bracket, which would be a table's alias otherwise."""
+        self._follows = word
+        return self.query()
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if self._follows and self._curr.text.upper() == self._follows and self._next.token_type is TokenType.L_PAREN:
+            return None
+        return super()._parse_table_alias(alias_tokens)
 
     def condition(self) -> exp.Expr:
         found = self._parse_disjunction()

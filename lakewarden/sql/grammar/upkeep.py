@@ -106,7 +106,7 @@ def subscribe(read: Reader) -> Statement:
     read.expect("TO")
     if read.word("SELECT"):
         read._retreat(read._index - 1)
-        query = read.query()
+        query = read.query_up_to("OPTIONS")
     else:
         query = exp.select("*").from_(_table(read))
         if read.word("WHERE"):
