@@ -82,8 +82,8 @@ def _literal(text: str, type: ColumnType) -> object:
     from sqlglot import exp
 
     try:
-        found = sqlglot.parse_one(text, dialect="postgres")
-    except sqlglot.errors.SqlglotError as error:
+        found = sqlglot.parse_one(text, dialect="postgres", into=exp.Condition)  # a statement it warns of on stderr
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise _unknown(text) from error
     if isinstance(found, exp.Cast) and found.this.is_string and found.to.this.name.startswith(type.name):
         found = found.this

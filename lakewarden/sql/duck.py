@@ -20,6 +20,7 @@ from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, Permi
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.bounded import MACROS, check_bounded
 from lakewarden.sql.deadline import Deadlines
+from lakewarden.sql.depth import deeper
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Duck:
         if sql in self._trees:
             return self._trees[sql]
         with self._cursor() as cursor:
-            tree = json.loads(_one(cursor, "SELECT json_serialize_sql(?::VARCHAR)", sql))
+            text = _one(cursor, "SELECT json_serialize_sql(?::VARCHAR)", sql)
+        tree = _tree(text)
         if tree.get("error"):
             raise _refused(tree)
         if len(tree["statements"]) != 1:
@@ -211,6 +213,15 @@ def _one(cursor: duckdb.DuckDBPyConnection, sql: str, value: str) -> str:
     row = cursor.execute(sql, [value]).fetchone()
     assert row is not None, "a scalar query has one row"
     return str(row[0])
+
+
+def _tree(text: str) -> Mapping[str, Any]:
+    try:
+        with deeper():
+            found: Mapping[str, Any] = json.loads(text)
+    except RecursionError as error:
+        raise BadSyntax("the query is nested too deep to be read") from error
+    return found
 
 
 def _refused(tree: Mapping[str, Any]) -> LakewardenError:

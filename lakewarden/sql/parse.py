@@ -8,6 +8,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
+from lakewarden.sql.depth import deeper
 from lakewarden.sql.grammar import people, places, rows, tables, upkeep
 from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
 from lakewarden.sql.statements import Declined, ExecuteAs, Explain, Forbidden, Placed, Query, Statement, Subscribe
@@ -69,7 +70,8 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 def _statement(tokens: list[Token], text: str) -> Statement:
     read = Reader(dialect=_DIALECT).begin(tokens, text)
     try:
-        found = _any(read)
+        with deeper():
+            found = _any(read)
         upkeep.nothing_more(read)
     except Misread as error:
         raise bad_syntax(text, error.at, str(error)) from error

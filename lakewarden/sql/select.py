@@ -8,12 +8,13 @@ from itertools import count
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.catalog.model import Table
-from lakewarden.errors import BadSyntax
+from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
+from lakewarden.sql.depth import deeper
 from lakewarden.sql.moment import with_values
 from lakewarden.sql.needs import Needs, hide_seq, needs_of
 from lakewarden.sql.reader import STUMBLES, Lakewarden
@@ -46,7 +47,7 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
                 hide_seq(places)
         else:
             needs[name] = Needs(())
-    return Prepared(text_of(with_values(context, made.query)), needs)
+    return Prepared(_whole_text_of(with_values(context, made.query)), needs)
 
 
 def text_of(query: exp.Expr) -> str:
@@ -55,8 +56,27 @@ def text_of(query: exp.Expr) -> str:
     Raises:
         BadSyntax: it cannot be said in DuckDB's dialect.
     """
+    return _written(query)[0]
+
+
+def _whole_text_of(query: exp.Expr) -> str:
+    """`text_of`, which leaves nothing of the tree out.
+
+    Raises:
+        Unsupported: DuckDB has no such thing.
+    """
+    sql, doubts = _written(query)
+    if doubts and _DIALECT.parse(sql) != [query]:
+        raise Unsupported(f"the query cannot be said to DuckDB: {'; '.join(doubts)}")
+    return sql
+
+
+def _written(query: exp.Expr) -> tuple[str, list[str]]:
+    """The text, and sqlglot's doubts whether DuckDB takes all of the tree."""
+    generator = _DIALECT.generator(comments=False, unsupported_level=ErrorLevel.IGNORE)
     try:
-        return _DIALECT.generate(query, comments=False)
+        with deeper():
+            return generator.generate(query), generator.unsupported_messages
     except (SqlglotError, RecursionError, *STUMBLES) as error:
         raise BadSyntax(f"the query cannot be said to DuckDB: {str(error) or 'it is nested too deep'}") from error
 
