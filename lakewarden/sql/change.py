@@ -97,7 +97,11 @@ def _delete_from_stream(context: Context, statement: Delete, client: TableClient
 def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:
     table = context.table(ref)
     context.door.allow("write", table)
-    return context.lake.table(str(table.name)), table, context.owner(table)
+    return _client(context, table), table, context.owner(table)
+
+
+def _client(context: Context, table: Table) -> TableClient:
+    return context.lake.table(str(table.name)).by(context.session.user)
 
 
 # INSERT
@@ -197,7 +201,7 @@ def _changed(context: Context, table: Table, found: Found, assignments: Sequence
         columns[name] = _assigned(_column(schema, name), columns[name], found.types[index])
         if is_default(each.value):
             del columns[name]  # what a row has not gets its default
-    made = context.lake.table(str(table.name)).completed(pa.table(columns), user=context.owner(table))
+    made = _client(context, table).completed(pa.table(columns), user=context.owner(table))
     old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
     differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]
     return made.filter(reduce(pc.or_, differs)) if made.num_rows else made

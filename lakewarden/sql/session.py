@@ -66,7 +66,7 @@ class SqlSession:
         """
         from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
 
-        return OwnTable(self._lake.table(name), self._door)
+        return OwnTable(self._lake.table(name).by(self._door.session.user), self._door)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session in another user's place, as EXECUTE AS USER.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
@@ -40,6 +41,12 @@ class TableClient:
     warehouse: Warehouse
     table: Table
     writer: LogWriter
+    author: str = OPERATOR.user
+    """Who writes; of USER and STREAM tables, rows are their scope's user's."""
+
+    def by(self, author: str) -> TableClient:
+        """The same table, written by another user."""
+        return replace(self, author=author)
 
     @cached_property
     def reader(self) -> TableReader:
@@ -47,7 +54,7 @@ class TableClient:
 
     @cached_property
     def _intake(self) -> TableIntake:
-        return TableIntake(self.table, self.warehouse.clock, self.warehouse.new_id)
+        return TableIntake(self.table, self.warehouse.clock, self.warehouse.new_id, self.author)
 
     @cached_property
     def _appender(self) -> TableAppender:

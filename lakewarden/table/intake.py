@@ -24,6 +24,8 @@ class TableIntake:
     table: Table
     clock: Clock
     new_id: NewId
+    author: str
+    """What CURRENT_USER() gives on a SHARED table."""
 
     def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
         """Raises:
@@ -47,7 +49,9 @@ class TableIntake:
         return self._completed(*self._with_users(rows, user, None), user)
 
     def _completed(self, given: pa.Table, users: pa.Array[Any], user: str | None) -> pa.Table:
-        return validated(self.table.schema, given, Defaults(self.clock, self.new_id, user), users)
+        shared = self.table.type == "SHARED"
+        defaults = Defaults(self.clock, self.new_id, self.author if shared else user)
+        return validated(self.table.schema, given, defaults, None if shared else users)
 
     def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
