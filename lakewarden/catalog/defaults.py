@@ -87,9 +87,9 @@ def _literal(text: str, type: ColumnType) -> object:
         raise _unknown(text) from error
     if isinstance(found, exp.Cast) and found.this.is_string and found.to.this.name.startswith(type.name):
         found = found.this
-    sign, number = (-1, found.this) if isinstance(found, exp.Neg) else (1, found)
+    sign, number = ("-", found.this) if isinstance(found, exp.Neg) else ("", found)
     if isinstance(number, exp.Literal) and not number.is_string:
-        return sign * (int(number.this) if number.is_int else Decimal(number.this))
+        return (int if number.is_int else Decimal)(f"{sign}{number.this}")
     if isinstance(found, exp.HexString):
         return _from_hex(text, str(found.this))
     if isinstance(found, exp.Literal):

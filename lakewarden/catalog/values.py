@@ -92,7 +92,7 @@ def _double(type: ColumnType, value: object) -> float:
     except OverflowError as error:
         raise ValueError(type) from error
     inexact = isinstance(value, int) and abs(value) > 1 << 53  # above, not every whole number is one
-    if inexact or (math.isinf(found) and not isinstance(value, float)):
+    if inexact or (math.isinf(found) and not isinstance(value, float)) or (found == 0 and value != 0):
         raise ValueError(type)
     return found
 
@@ -105,6 +105,8 @@ def _float(type: ColumnType, value: object) -> float:
         narrow: float = struct.unpack("<f", struct.pack("<f", wide))[0]  # native "f" makes an infinity instead
     except OverflowError as error:
         raise ValueError(type) from error
+    if narrow == 0 and wide != 0:
+        raise ValueError(type)
     return narrow
 
 
@@ -119,9 +121,9 @@ def _decimal(type: ColumnType, value: object) -> Decimal:
         found = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     except DecimalException as error:
         raise ValueError(type) from error
-    if abs(found) >= Decimal(1).scaleb(precision - scale):
+    if found.copy_abs() >= Decimal(1).scaleb(precision - scale):  # abs() would round to 28 digits
         raise ValueError(type)
-    return abs(found) if found.is_zero() else found  # no minus zero
+    return found.copy_abs() if found.is_zero() else found  # no minus zero
 
 
 def _text(type: ColumnType, value: object) -> str:

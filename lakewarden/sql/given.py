@@ -14,9 +14,13 @@ from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql import select
 from lakewarden.sql.context import Context
+from lakewarden.sql.literals import number_of
 
 _AT_ONCE = 500
 """Expressions in one query; DuckDB slows down with its width."""
+
+_WHOLE = 1e20
+"""Beyond every whole number of 64 bits."""
 
 _DEFAULT = object()
 _COMPUTED = object()
@@ -48,7 +52,7 @@ def given_rows(context: Context, values: exp.Values, columns: Sequence[SchemaCol
 def fitting(column: SchemaColumn, value: object) -> object:
     """A number that is whole is one to a column of whole numbers, however it is written."""
     whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
-    if whole and isinstance(value, (float, Decimal)) and value == value // 1:
+    if whole and isinstance(value, (float, Decimal)) and abs(value) < _WHOLE and value == value // 1:
         return int(value)
     return value
 
@@ -70,19 +74,16 @@ def _literal(cell: exp.Expr) -> object:
         case exp.Literal():
             return str(cell.this) if cell.is_string else _number(str(cell.this))
         case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
-            number = _number(str(cell.this.this))
-            return -number if isinstance(number, (int, float, Decimal)) else _COMPUTED
+            return _number(f"-{cell.this.this}")
         case _:
             return _COMPUTED
 
 
 def _number(text: str) -> object:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    whole, point, part = text.partition(".")
-    if point and text.isascii() and (whole + part).isdigit():
-        return Decimal(text)
-    return _COMPUTED
+    try:
+        return number_of(text) if text.isascii() and "_" not in text else _COMPUTED
+    except ValueError:
+        return _COMPUTED
 
 
 def _computed(context: Context, cells: Sequence[exp.Expr]) -> list[object]:

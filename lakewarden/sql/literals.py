@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -10,12 +12,16 @@ from sqlglot import exp
 
 from lakewarden.catalog.types import ColumnType
 from lakewarden.delta.bounds import Value
+from lakewarden.errors import ConstraintViolation
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d(?::\d\d)?)?)?")
 _LOCAL = re.compile(r"[\d\-:. T]+")
 _WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
 _TEXT = frozenset({"TEXT", "UUID"})
+_SAFE = 300
+"""Digits that a number in DOUBLE's range may have on either side of the point."""
+
 _LONGEST = 18
 """Digits of a number: more may be beyond 64 bits."""
 
@@ -33,6 +39,29 @@ def value_of(node: exp.Expr, kind: ColumnType) -> Value | None:
             return _text(str(text.this), kind)
         case _:
             return None
+
+
+def number_of(text: str) -> int | Decimal:
+    """The value of a number as it is written, exactly.
+
+    Raises:
+        ConstraintViolation: it is beyond DOUBLE, where DuckDB would make an infinity or a zero of it.
+        ValueError: it is no decimal number.
+    """
+    wide = float(text)
+    if math.isinf(wide) or (wide == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])):
+        raise ConstraintViolation(f"{text[:40]} is no number in the range of 64 bits, as DOUBLE has it")
+    return int(text) if text.lstrip("-").isdigit() else Decimal(text)
+
+
+def check_numbers(query: exp.Expr) -> None:
+    """Raises:
+    ConstraintViolation: a number of the query is beyond DOUBLE.
+    """
+    for literal in query.find_all(exp.Literal):
+        if not literal.is_string and (len(text := str(literal.this)) > _SAFE or "e" in text.lower()):
+            with suppress(ValueError):  # hexadecimal digits and the like
+                number_of(text)
 
 
 def _said(to: exp.DataType, text: str) -> str:

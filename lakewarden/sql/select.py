@@ -15,6 +15,7 @@ from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.depth import deeper
+from lakewarden.sql.literals import check_numbers
 from lakewarden.sql.moment import with_values
 from lakewarden.sql.needs import Needs, hide_seq, needs_of
 from lakewarden.sql.reader import STUMBLES, Lakewarden
@@ -37,6 +38,7 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
     PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or a function that is not for this session.
     """
     made = resolved(query, context.relation, context.namespace, own)
+    check_numbers(made.query)
     needs: dict[TableName, Needs] = {}
     for name, places in made.tables.items():
         guarded = context.guarded(name)

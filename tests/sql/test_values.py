@@ -1,0 +1,135 @@
+"""Values as SQL writes them: the ends of what their types hold, and the form in which a column keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.errors import ConstraintViolation
+from lakewarden.sql.results import Affected, Rows
+
+_LARGEST = "9" * 38
+_NUMBERS = "CREATE SHARED TABLE app.n (id BIGINT PRIMARY KEY, f FLOAT, d DOUBLE, i INT, m DECIMAL(38,0), s DECIMAL(38,10))"
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri) as opened:
+        opened.sql(f"CREATE NAMESPACE app; {_NUMBERS}")
+        yield opened
+
+
+def _rows(lake: Lakehouse, text: str) -> list[tuple[object, ...]]:
+    found = lake.sql(text)[-1]
+    assert isinstance(found, Rows)
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "written", [_LARGEST, f"-{_LARGEST}", f"'{_LARGEST}'", f"{_LARGEST}.0", f"-{_LARGEST}.0", f"{_LARGEST} + 0"]
+)
+def test_a_decimal_takes_its_largest_value_as_a_literal_and_as_text(lake: Lakehouse, written: str) -> None:
+    lake.sql(f"INSERT INTO app.n (id, m) VALUES (1, {written})")
+    value = int(_LARGEST) * (-1 if written.startswith("-") else 1)
+    assert _rows(lake, "SELECT m FROM app.n") == [(Decimal(value),)]
+
+
+@pytest.mark.parametrize("given", [int(_LARGEST), Decimal(_LARGEST), _LARGEST])
+def test_a_decimal_takes_its_largest_value_from_python(lake: Lakehouse, given: object) -> None:
+    lake.table("app.n").write([{"id": 1, "m": given}])
+    assert lake.table("app.n").read().column("m").to_pylist() == [Decimal(_LARGEST)]
+    with pytest.raises(ConstraintViolation, match="38 digits before the point"):
+        lake.table("app.n").write([{"id": 1, "m": int(_LARGEST) + 1}])
+
+
+def test_a_decimal_keeps_every_digit(lake: Lakehouse) -> None:
+    lake.sql("INSERT INTO app.n (id, s) VALUES (1, -1234567890123456789012345678.0123456789)")
+    lake.sql(f"CREATE SHARED TABLE app.k (id BIGINT PRIMARY KEY, m DECIMAL(38,0) DEFAULT -{_LARGEST}.0)")
+    lake.sql("INSERT INTO app.k (id) VALUES (1)")
+    assert _rows(lake, "SELECT s FROM app.n") == [(Decimal("-1234567890123456789012345678.0123456789"),)]
+    assert _rows(lake, "SELECT m FROM app.k") == [(Decimal(f"-{_LARGEST}"),)]
+
+
+_BEYOND = [
+    ("d", "1e309"),
+    ("d", "-1e309"),
+    ("d", "1e-400"),
+    ("d", "1e999999999999"),
+    ("d", f"1{'0' * 309}"),
+    ("d", f"0.{'0' * 400}1"),
+    ("f", "1e39"),
+    ("f", "1e-46"),
+    ("f", "-1e-46"),
+    ("f", f"0.{'0' * 50}1"),
+    ("i", "1e309"),
+    ("i", "3e9"),
+    ("i", f"{_LARGEST}.5"),
+]
+
+
+@pytest.mark.parametrize(("column", "written"), _BEYOND)
+def test_a_number_beyond_the_column_is_refused_however_it_comes(lake: Lakehouse, column: str, written: str) -> None:
+    lake.sql("INSERT INTO app.n (id) VALUES (1)")
+    for text in (
+        f"INSERT INTO app.n (id, {column}) VALUES (2, {written})",
+        f"INSERT INTO app.n (id, {column}) SELECT 2, {written}",
+        f"INSERT INTO app.n (id, {column}) VALUES (1, 0) ON CONFLICT DO UPDATE SET {column} = {written}",
+        f"UPDATE app.n SET {column} = {written} WHERE id = 1",
+    ):
+        with pytest.raises(ConstraintViolation):
+            lake.sql(text)
+    assert _rows(lake, f"SELECT id, {column} FROM app.n") == [(1, None)]
+
+
+@pytest.mark.parametrize("given", [1e-46, Decimal("1e-46"), -1e-46, 1e39])
+def test_a_number_beyond_float_is_refused_from_python(lake: Lakehouse, given: object) -> None:
+    table = lake.table("app.n")
+    with pytest.raises(ConstraintViolation, match="in the range of 32 bits"):
+        table.write([{"id": 1, "f": given}])
+    with pytest.raises(ConstraintViolation, match="in the range of 32 bits"):
+        table.write(pa.table({"id": [1], "f": [float(given)]}))  # type: ignore[arg-type]
+
+
+def test_numbers_at_the_ends_of_their_ranges_are_kept(lake: Lakehouse) -> None:
+    lake.sql("INSERT INTO app.n (id, f, d, i) VALUES (1, 1e-45, 4.9e-324, 2e9), (2, 3.4028234e38, 1.7976931348623157e308, -2e9)")
+    lake.sql("INSERT INTO app.n (id, f, d) VALUES (3, 0.0, -0e-999), (4, 'inf'::FLOAT, 'inf'::DOUBLE)")
+    assert _rows(lake, "SELECT f, d, i FROM app.n ORDER BY id") == [
+        (1.401298464324817e-45, 5e-324, 2_000_000_000),
+        (3.4028234663852886e38, 1.7976931348623157e308, -2_000_000_000),
+        (0.0, 0.0, None),
+        (float("inf"), float("inf"), None),
+    ]
+
+
+def test_a_query_refuses_a_literal_that_no_double_holds(lake: Lakehouse) -> None:
+    for text in ("SELECT 1e309", "SELECT * FROM app.n WHERE d < 1e-400", "EXPLAIN SELECT -1e400"):
+        with pytest.raises(ConstraintViolation, match="64 bits"):
+            lake.sql(text)
+    assert _rows(lake, "SELECT 1_000, 1e3") == [(1000, 1000.0)]
+
+
+def test_current_user_of_a_shared_table_is_who_writes(lake: Lakehouse) -> None:
+    lake.sql("CREATE SHARED TABLE app.s (id BIGINT PRIMARY KEY, who TEXT NOT NULL DEFAULT CURRENT_USER(), n INT)")
+    lake.sql("INSERT INTO app.s (id) VALUES (1)", user="ann", role="service")
+    lake.sql("INSERT INTO app.s (id, who) VALUES (2, DEFAULT), (3, 'given')", user="ben", role="dba")
+    lake.sql("INSERT INTO app.s (id, n) VALUES (3, 1) ON CONFLICT DO UPDATE SET who = DEFAULT", user="cyd", role="dba")
+    lake.session(user="dan", role="service").table("app.s").write([{"id": 4}, {"id": 5, "who": "given"}])
+    lake.table("app.s").write(pa.table({"id": [6]}))
+    assert lake.sql("UPDATE app.s SET who = DEFAULT WHERE id = 5", user="eve", role="dba") == [Affected(1)]
+    written = ["ann", "ben", "cyd", "dan", "eve", "root"]
+    assert _rows(lake, "SELECT who FROM app.s ORDER BY id") == [(who,) for who in written]
+
+
+def test_current_user_of_a_user_table_is_whose_row_it_is(lake: Lakehouse) -> None:
+    lake.sql("CREATE USER TABLE app.u (id BIGINT PRIMARY KEY, who TEXT DEFAULT CURRENT_USER())")
+    lake.table("app.u").write([{"id": 1, "tenant": "ann"}, {"id": 1, "tenant": "ben"}], user_column="tenant")
+    lake.session(user="cyd", role="user").table("app.u").write([{"id": 1}])
+    assert [lake.table("app.u").read(user=user).column("who").to_pylist() for user in ("ann", "ben", "cyd")] == [
+        ["ann"],
+        ["ben"],
+        ["cyd"],
+    ]
