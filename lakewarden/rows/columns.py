@@ -175,7 +175,8 @@ def _integer(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
 def _floating(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
     found = _only(pa.types.is_floating(array.type) or pa.types.is_integer(array.type), array).cast(type.arrow)
     if pa.types.is_float64(array.type) and type.name == "FLOAT":
-        over, under = pc.xor(pc.is_inf(found), pc.is_inf(array)), pc.xor(pc.equal(found, 0), pc.equal(array, 0))
+        over = pc.xor(pc.is_inf(found), pc.is_inf(array))
+        under = pc.xor(pc.equal(found, pa.scalar(0.0)), pc.equal(array, pa.scalar(0.0)))
         if pc.any(pc.or_(over, under)).as_py():
             raise _NotAtOnce
     return found

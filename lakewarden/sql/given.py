@@ -52,7 +52,7 @@ def given_rows(context: Context, values: exp.Values, columns: Sequence[SchemaCol
 def fitting(column: SchemaColumn, value: object) -> object:
     """A number that is whole is one to a column of whole numbers, however it is written."""
     whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
-    if whole and isinstance(value, (float, Decimal)) and abs(value) < _WHOLE and value == value // 1:
+    if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == value // 1:
         return int(value)
     return value
 
