@@ -110,6 +110,13 @@ class StorageUnavailable(Transient):
     code = "STORAGE_UNAVAILABLE"
 
 
+class NotDurable(StorageUnavailable):
+    """The disk reported an error when it was to make something durable: what was written is seen now, and may be gone later.
+
+    To look whether it is there proves nothing, and to sync again neither: the system forgets what it could not write.
+    """
+
+
 class StorageRefused(Terminal):
     """The store answered and said no: not writable, full, forbidden."""
 

@@ -16,7 +16,7 @@ from lakewarden.catalog.changes import first_catalog
 from lakewarden.catalog.codec import Written, decode, encode
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import Clock, NewId, random_id
-from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
+from lakewarden.errors import Conflict, Corrupt, NotDurable, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 
 Change = Callable[[Catalog], Catalog]
@@ -83,6 +83,8 @@ class CatalogStore:
             self._store.create(_key(version), encode(written))
         except AlreadyThere:
             pass  # by another, or by this very put, repeated below us after its answer was lost
+        except NotDurable:
+            raise  # that it is seen proves nothing
         except StorageUnavailable:
             if not self._settled(version, write):
                 raise  # it may still arrive

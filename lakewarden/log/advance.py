@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log import names
-from lakewarden.log.cut import Cut, encode_cut, newest_cut
+from lakewarden.log.cut import Cut, confirm, encode_cut, newest_cut
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 100
@@ -19,6 +19,7 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[Cut], Cut | None]
     Raises:
         Conflict: flushes settled the log again and again meanwhile.
         StorageUnavailable: the store failed; try again.
+        NotDurable: the cut may be gone after a crash of the machine.
     """
     failure: StorageUnavailable | None = None
     cut = Cut()
@@ -26,6 +27,7 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[Cut], Cut | None]
         cut = newest_cut(store, log_id, cut)
         wanted = change(cut)
         if wanted is None:
+            confirm(store, log_id, cut)
             return cut
         if failure is not None:
             raise failure
@@ -34,6 +36,8 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[Cut], Cut | None]
             store.create(names.cut_key(log_id, version), encode_cut(replace(wanted, version=version)))
         except AlreadyThere:
             continue
+        except NotDurable:
+            raise
         except StorageUnavailable as error:
             failure = error  # it may be there all the same
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was to be changed; try again")

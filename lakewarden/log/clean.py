@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
-from lakewarden.log.cut import Cut, newest_cut
+from lakewarden.log.cut import Cut, confirm, newest_cut
 from lakewarden.log.names import Listing
 from lakewarden.storage.objects import ObjectStore
 
@@ -18,10 +18,14 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     The cut is read before the listing. So it holds, even when newer cuts come meanwhile: what is settled stays so, a
     carry object made for this cut or an older one is named by a newer one only if this one names it, and one made for
     a newer cut is not touched (its maker may be about to create that cut). `known` spares its reading where it still counts.
+
+    Raises:
+        NotDurable: the cut may be gone after a crash of the machine; nothing was removed.
     """
     cut = newest_cut(store, log_id, known)
     if cut.version == 0:
         return
+    confirm(store, log_id, cut)
     found = names.listing_of(log_id, store.list(names.home(log_id)))
     for kind, keys in _doomed(log_id, cut, found).items():
         if keys:

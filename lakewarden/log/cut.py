@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
@@ -161,6 +162,17 @@ def read_cut(store: ObjectStore, log_id: str, version: int) -> Cut:
 def newest_version(store: ObjectStore, log_id: str) -> int:
     numbers = (names.number_of(found.key) for found in store.list(names.cuts(log_id)))
     return max((number for number in numbers if number is not None), default=0)
+
+
+def confirm(store: ObjectStore, log_id: str, cut: Cut) -> None:
+    """The cut is durable when this returns: what it says may be acted on.
+
+    Raises:
+        NotDurable: the disk reported an error.
+    """
+    if cut.version:
+        with suppress(Missing):  # an older one by now: who removed it had confirmed a newer one
+            store.confirm(names.cut_key(log_id, cut.version))
 
 
 def newest_cut(store: ObjectStore, log_id: str, known: Cut | None = None) -> Cut:

@@ -12,7 +12,16 @@ from enum import Enum
 from functools import partial
 from typing import Protocol
 
-from lakewarden.errors import BeingErased, Conflict, Corrupt, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import (
+    BeingErased,
+    Conflict,
+    Corrupt,
+    LakewardenError,
+    NotDurable,
+    NotFound,
+    StorageRefused,
+    StorageUnavailable,
+)
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
@@ -209,6 +218,8 @@ class Placing:
             self._store.create(names.segment_key(self._log_id, position), put.data)
         except AlreadyThere:
             return _Fate.LOST
+        except NotDurable as error:
+            raise self._unknown(position, error) from error
         except StorageUnavailable as error:
             return self._find_out(position, put, error)
         return _Fate.MADE
@@ -219,15 +230,19 @@ class Placing:
             self._pause(wait)
             try:
                 fate = self._trace(position, put)
+                if fate is _Fate.MADE:  # by us, or by the system after it had told us of a failure
+                    self._store.confirm(names.segment_key(self._log_id, position))
                 if fate is not None:
                     return fate
                 self._store.create(names.segment_key(self._log_id, position), put.data)
                 return _Fate.MADE
-            except AlreadyThere:
+            except NotDurable as failed:
+                raise self._unknown(position, failed) from failed
+            except (AlreadyThere, Missing):
                 continue  # by now it is there, and the next look tells whose it is
             except StorageUnavailable as again:
                 error = again
-        raise self._unknown(position, error.message) from error
+        raise self._unknown(position, error) from error
 
     def _trace(self, position: int, put: _Put) -> _Fate | None:
         """What became of a put, None if there is no trace of it."""
@@ -250,7 +265,7 @@ class Placing:
         except StorageUnavailable as error:
             return self._find_out(position, put, error)
         except StorageRefused as error:
-            raise self._unknown(position, error.message) from error
+            raise self._unknown(position, error) from error
         return self._verdict(position, put) if self._cut.covers(position) else _Fate.MADE
 
     def _verdict(self, position: int, put: _Put) -> _Fate:
@@ -260,7 +275,7 @@ class Placing:
         self._remove(position)
         self._not_sealed(self._cut)
         if took is None:
-            raise self._unknown(position, "the position was settled long ago")
+            raise self._unknown(position, StorageUnavailable("the position was settled long ago"))
         return _Fate.LOST
 
     def _remove(self, position: int) -> None:
@@ -277,8 +292,9 @@ class Placing:
     def _sealed(self) -> NotFound:
         return NotFound(f"log {self._log_id} is sealed: its table was dropped, and what is written to it with it")
 
-    def _unknown(self, position: int, why: str) -> StorageUnavailable:
-        return StorageUnavailable(
-            f"the rows may or may not have been taken at position {position} of log {self._log_id}: {why}; "
+    def _unknown(self, position: int, why: LakewardenError) -> StorageUnavailable:
+        kind = NotDurable if isinstance(why, NotDurable) else StorageUnavailable
+        return kind(
+            f"the rows may or may not have been taken at position {position} of log {self._log_id}: {why.message}; "
             "read before writing them again"
         )

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain
 
 from lakewarden.clock import NewId
-from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
@@ -61,6 +61,8 @@ def settle(
         try:
             if cut := make_cut(store, view, plan, settings, new_id, reach):
                 return clean(store, view.log_id, known=cut, reach=reach)
+        except NotDurable:
+            raise  # the cut may be seen, and nothing may be removed for its sake
         except StorageUnavailable as error:
             failure = error  # the cut may be there all the same: the next look tells
         except Missing:

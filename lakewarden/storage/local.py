@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
 from lakewarden.storage.keys import check_key
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
 from lakewarden.storage.posix import TEMPORARY, files_below, read_range, sync_above, sync_directory, write_all
@@ -62,6 +62,13 @@ class LocalObjects:
                 raise AlreadyThere(key)
             with self._written(data, durable=True) as temporary:
                 self._link(temporary, path, key)
+            with self._durably(key):
+                sync_directory(os.path.dirname(path))
+
+    def confirm(self, key: str) -> None:
+        path = self._path(key)
+        with self._explained("sync", key), _opened(path, key) as descriptor, self._durably(key):
+            os.fsync(descriptor)
             sync_directory(os.path.dirname(path))
 
     def put(self, key: str, data: bytes) -> None:
@@ -113,7 +120,8 @@ class LocalObjects:
             try:
                 write_all(descriptor, data)
                 if durable:
-                    os.fsync(descriptor)
+                    with self._durably(os.path.basename(temporary)):
+                        os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             yield temporary
@@ -136,11 +144,12 @@ class LocalObjects:
         with self._making:
             os.makedirs(directory, exist_ok=True)
             above = directory
-            while above not in self._made and above != self._root:
-                above = os.path.dirname(above)
-                sync_directory(above)
-            if self._root not in self._made:
-                sync_above(self._root)
+            with self._durably(directory):
+                while above not in self._made and above != self._root:
+                    above = os.path.dirname(above)
+                    sync_directory(above)
+                if self._root not in self._made:
+                    sync_above(self._root)
             self._made.update({directory, self._root})
 
     def _sweep(self, directory: str) -> None:
@@ -149,6 +158,18 @@ class LocalObjects:
             for entry in entries:
                 if entry.stat(follow_symlinks=False).st_mtime < oldest:
                     os.unlink(entry.path)
+
+    @contextmanager
+    def _durably(self, what: str) -> Iterator[None]:
+        """Around syncs, whose failure leaves what is seen."""
+        try:
+            yield
+        except OSError as error:
+            why = _REFUSALS.get(error.errno or 0, "its disk may be failing")
+            raise NotDurable(
+                f"the disk reported an error when it was to make {what} in {self._root} durable: {error.strerror or error}"
+                f" ({why}); what was written may be lost when the machine stops"
+            ) from error
 
     @contextmanager
     def _explained(self, asked: str, key: str) -> Iterator[None]:

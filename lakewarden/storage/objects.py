@@ -40,7 +40,15 @@ class ObjectStore(Protocol):
     def create(self, key: str, data: bytes) -> None:
         """Makes the object durable, only if the key is absent; raises `AlreadyThere`. Atomic: nobody sees a part.
 
-        A `StorageUnavailable` from here means that the outcome is unknown: the object may be there.
+        A `StorageUnavailable` from here means that the outcome is unknown: the object may be there. `NotDurable` is one: the
+        object may be there, and may be gone after a crash of the machine.
+        """
+        ...
+
+    def confirm(self, key: str) -> None:
+        """What is seen under the key is durable when this returns: whoever made it may not be that far yet.
+
+        Raises `NotDurable`, and `Missing` where nothing is there.
         """
         ...
 

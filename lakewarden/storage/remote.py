@@ -89,6 +89,9 @@ class RemoteObjects:
                 lost = True
                 time.sleep(wait)
 
+    def confirm(self, key: str) -> None:
+        """What such a store shows is durable."""
+
     def _check_made(self, key: str, data: bytes) -> None:
         """After a lost answer. What lies there now may have come after ours was made and removed again: nobody can tell."""
         try:

@@ -56,6 +56,9 @@ class Wrapped:
         after, self.after = self.after, lambda: None
         after()
 
+    def confirm(self, key: str) -> None:
+        self._store.confirm(key)
+
     def put(self, key: str, data: bytes) -> None:
         self._store.put(key, data)
 

@@ -141,6 +141,9 @@ class _HeldStore:
         self._reach("before-put")
         self._store.create(key, data)
 
+    def confirm(self, key: str) -> None:
+        self._store.confirm(key)
+
     def put(self, key: str, data: bytes) -> None:
         self._store.put(key, data)
 
