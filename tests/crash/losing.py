@@ -24,6 +24,8 @@ class LosingDisk:
     """The path whose sync failed."""
     _names: dict[str, set[str]] = field(default_factory=dict)
     """What each directory held when it was last synced."""
+    _synced: set[tuple[int, int]] = field(default_factory=set)
+    """The files that are as they were when they were last synced: a further sync of theirs has nothing to lose."""
     _lost_names: list[Path] = field(default_factory=list)
     _lost_file: int | None = None
     """The file whose sync failed: kept open, since it may have another name by then, or none."""
@@ -32,6 +34,7 @@ class LosingDisk:
     def failing(self) -> Iterator[None]:
         """Everything that lies there now counts as durable."""
         self._names = {directory: {*folders, *files} for directory, folders, files in os.walk(self.root)}
+        self._synced = {_state(Path(above, name).stat()) for above, names in self._names.items() for name in names}
         with pytest.MonkeyPatch.context() as patch:
             sync = os.fsync
 
@@ -51,7 +54,7 @@ class LosingDisk:
         for path in self._lost_names:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         if self._lost_file is not None:
-            os.ftruncate(self._lost_file, 0)
+            os.close(os.open(f"/proc/self/fd/{self._lost_file}", os.O_WRONLY | os.O_TRUNC))
             os.close(self._lost_file)
 
     def _before(self, descriptor: int) -> None:
@@ -62,6 +65,7 @@ class LosingDisk:
         if self.syncs - 1 == self.fails_at:
             self._lose(descriptor, path)
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        self._synced.add(_state(os.fstat(descriptor)))
         if path.is_dir():
             self._names[str(path)] = _names_in(path)
 
@@ -69,8 +73,12 @@ class LosingDisk:
         self.what = str(path)
         if path.is_dir():
             self._lost_names += [path / name for name in _names_in(path) - self._names.get(str(path), set())]
-        else:
+        elif _state(os.fstat(descriptor)) not in self._synced:
             self._lost_file = os.dup(descriptor)
+
+
+def _state(of: os.stat_result) -> tuple[int, int]:
+    return of.st_ino, of.st_mtime_ns
 
 
 def _names_in(directory: Path) -> set[str]:

@@ -62,7 +62,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
     return root, expected
 
 
-@pytest.mark.xfail(strict=False, reason="the log acknowledges behind a sync that failed")
 @pytest.mark.parametrize("name", _STEPS)
 def test_a_sync_that_fails_is_never_an_acknowledgement(name: str, template: tuple[Path, Expected], tmp_path: Path) -> None:
     prepared, before = template
