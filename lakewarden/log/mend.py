@@ -6,8 +6,8 @@ that all cuts have, so that writers, flushes and other repairs may run at the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from lakewarden.clock import NewId
@@ -20,8 +20,9 @@ from lakewarden.log.clean import clean
 from lakewarden.log.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.history import History
 from lakewarden.log.nextcut import NextCut
+from lakewarden.log.place import Mark
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
-from lakewarden.log.segment import Header, RowRange, read_carry, read_segment, same_put
+from lakewarden.log.segment import Header, RowRange, read_carry, read_segment, rows_before, same_put
 from lakewarden.log.settle import make_cut
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
@@ -48,6 +49,8 @@ class LogFaults:
     """Keys of objects with open rows that the newest cut names, and that are gone or cannot be read."""
     history: tuple[Kept, ...] = ()
     """The same of settled rows, kept for subscribers."""
+    rows: Mapping[int, int | None] = field(default_factory=dict, compare=False)
+    """By lost position, how many rows its segment had, as the one behind it says; None where none says it."""
 
     def __bool__(self) -> bool:
         return bool(self.positions or self.carry or self.history)
@@ -92,14 +95,16 @@ def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -
             missing.append(position)
         except Corrupt:
             unreadable.append(position)
-    return LogFaults(
-        log_id,
-        tuple(missing),
-        tuple(_replaced(headers)),
-        tuple(unreadable),
-        tuple(key for key in cut.carry if not _is_there(store, key, sizes)),
-        tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes)),
-    )
+    replaced = tuple(_replaced(headers))
+    carry = tuple(key for key in cut.carry if not _is_there(store, key, sizes))
+    history = tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes))
+    rows = {position: _rows(headers.get(position + 1)) for position in (*missing, *replaced, *unreadable)}
+    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, rows)
+
+
+def _rows(following: Header | None) -> int | None:
+    """How many rows the segment before that one had."""
+    return None if following is None else rows_before(following.after)
 
 
 def _replaced(headers: Mapping[int, Header]) -> Iterable[int]:
@@ -158,8 +163,11 @@ def jump(
     *,
     settings: LogSettings,
     new_id: NewId,
+    mark: Mark,
 ) -> Cut:
     """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
+
+    Rows in carry objects of newer cuts, which are lost, are carried too.
 
     For a log whose state was restored from a backup: what is written from now on has a higher `_seq` than anything that any
     table has seen. Every subscription ends, since rows that it was shown may be gone. Without the faults that `faults_of` finds;
@@ -181,7 +189,9 @@ def jump(
         if view.cut.sealed:
             return view.cut
         try:
-            made = make_cut(store, view, _behind(view, position, settled), settings, new_id, no_faults)
+            made = make_cut(
+                store, view, _behind(view, _adopted(store, view, mark), position, settled), settings, new_id, no_faults
+            )
         except Missing:
             continue  # a flush settled it meanwhile
         if made is not None:
@@ -190,13 +200,31 @@ def jump(
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
-def _behind(view: LogView, position: int, settled: Mapping[str, int]) -> NextCut:
+def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRange, ...]]:
+    """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
+    found = names.listing_of(view.log_id, store.list(names.home(view.log_id)))
+    keys = [key for key, version in sorted(found.carry.items()) if version > view.cut.version]
+    seen = {(each.user, each.first_seq) for header in (*view.carry, *view.run) for each in header.ranges}
+    adopted: list[tuple[RowRange, ...]] = []
+    for key in keys:
+        ranges = tuple(each for each in read_carry(store, key).ranges if (each.user, each.first_seq) not in seen)
+        seen |= {(each.user, each.first_seq) for each in ranges}
+        adopted.append(tuple(each for each in ranges if not _erased(view.cut, mark(each.user), each)))
+    return [ranges for ranges in adopted if ranges]
+
+
+def _erased(cut: Cut, mark: str, rows: RowRange) -> bool:
+    return mark in cut.closed or rows.first_seq <= end_of(cut.erased.get(mark, NOTHING))
+
+
+def _behind(view: LogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
     upto = max(position, view.last_position) + 1
     marks = [view.cut.settled, settled]
 
     def is_open(each: RowRange) -> bool:
         return all(each.last_seq > known.get(each.user, NOTHING) for known in marks)
 
-    parts = (tuple(filter(is_open, header.ranges)) for header in (*view.carry, *view.run))
+    every = (*(header.ranges for header in (*view.carry, *view.run)), *adopted)
+    parts = (tuple(filter(is_open, ranges)) for ranges in every)
     moved = tuple(part for part in parts if part)
     return NextCut(upto, (), moved, {}, History(forgotten=end_of(upto)), rewound={EVERYBODY: upto})
