@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from lakewarden.catalog.known import FloorPlace, Known
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
@@ -31,6 +32,12 @@ class ScopeTarget:
     retention_hours: int
     root: StorageRoot | None = None
     """The storage on which it is; None where that is not compared."""
+    mark: str = ""
+    """The scope's keyed hash (`catalog.erasures`); empty in a warehouse of format 1."""
+    floor: FloorPlace | None = None
+    """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
+    known: Known | None = None
+    """What that floor knew of the scope when the target was made; None where it knew nothing, and where that is not compared."""
 
     @property
     def uri(self) -> str:

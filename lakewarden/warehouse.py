@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 
 from lakewarden.access.gate import require
 from lakewarden.access.rights import can
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.catalog.exports import Exports
+from lakewarden.catalog.floor import RECENT_SECONDS, floor_at
 from lakewarden.catalog.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
+from lakewarden.catalog.known import NOTHING, FloorPlace
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.catalog.places import THE_TABLES, ScopePlaces
 from lakewarden.catalog.registry import ScopeRegistry
@@ -21,7 +23,7 @@ from lakewarden.connection import Location, StorageRoot
 from lakewarden.delta.cached import ColdCache, ColumnCache
 from lakewarden.delta.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused
+from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.place import WriterTerms
@@ -111,7 +113,7 @@ class Warehouse:
             self.clock,
             self.new_id,
             self.erasures.mark,
-            WriterTerms(self.format, self.headers, still_there=still_there),
+            WriterTerms(self.format, self.headers, partial(self._settled, table), still_there),
         )
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
@@ -129,10 +131,13 @@ class Warehouse:
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
-        return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
+        target = self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
+        if target.floor is None:
+            return target
+        return replace(target, known=floor_at(target.floor).look(RECENT_SECONDS).known(target.mark))
 
     def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
-        """The same as if the scope lay on that storage."""
+        """The same as if the scope lay on that storage, of whose tables nothing is known."""
         scope = Scope(table.name, user)
         storage = catalog.storages[storage_id]
         maintenance = self.settings.maintenance
@@ -146,6 +151,8 @@ class Warehouse:
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
             retention_hours=maintenance.retention_hours if hours is None else hours,
             root=self.root(storage),
+            mark=self.erasures.mark(user or "") if self.identifies else "",
+            floor=self.floor(table) if self.identifies else None,
         )
 
     def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
@@ -189,6 +196,22 @@ class Warehouse:
     def location(self, storage: Storage) -> Location:
         """The same place, with the storage's own connection."""
         return Location(self.base(storage), storage.connection)
+
+    def floor(self, table: Table) -> FloorPlace:
+        """The table's floor in the warehouse's state."""
+        return FloorPlace.in_state(Location(self.state.uri), table.id)
+
+    def _settled(self, table: Table) -> int | None:
+        """The last position that the table's storage knows to be settled; None where that is unknown."""
+        if not (self.identifies and can(table.type, "cold tier")):
+            return None
+        catalog = self.catalog.read()
+        storage = catalog.storages[catalog.tables.get(table.name, table).options.storage_id]
+        try:
+            position = floor_at(FloorPlace.on_storage(self.location(storage), table.id)).position()
+        except (StorageUnavailable, StorageRefused):
+            return None  # rows are taken while the storage is away
+        return None if position == NOTHING else position
 
     def root(self, storage: Storage) -> StorageRoot:
         """The same place, with what identifies it."""

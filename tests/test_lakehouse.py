@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
-from lakewarden.errors import Conflict, ConstraintViolation, InUse, InvalidArgument, NotFound
+from lakewarden.errors import Conflict, ConstraintViolation, Corrupt, InUse, InvalidArgument, NotFound
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.tags import Tag
 from lakewarden.scope import Scope, TableName
@@ -239,11 +239,11 @@ def test_check_finds_a_table_that_was_copied_over(lake: Lakehouse) -> None:
         table.write(notes({number: "a"}), user="ann")
         lake.flush()
     remove_tree(path_of(lake.warehouse.uri) / "_lakewarden" / "log")
-    assert _bad(lake) == [(f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
+    assert _bad(lake) == [(NOTES, "floor", "CORRUPT"), (f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
 
 
 def test_a_scope_of_another_warehouse_is_no_scope_of_ours(lake: Lakehouse, tmp_path: Path) -> None:
-    """Its watermark is another log's: it says nothing about our rows, which are flushed on top."""
+    """Its watermark is another log's, which says nothing about our rows: none is read, and none is flushed on top."""
     table = make_notes(lake)
     table.write(notes({1: "ours"}), user="ann")
     lake.flush()
@@ -252,12 +252,15 @@ def test_a_scope_of_another_warehouse_is_no_scope_of_ours(lake: Lakehouse, tmp_p
         other.flush()
         remove_tree(scope_path(lake, "ann"))
         copy_tree(scope_path(other, "ann"), scope_path(lake, "ann"))
-    assert _bad(lake) == [(f"{NOTES}[ann]", "log_and_table_agree", "CORRUPT")]
+    assert _bad(lake) == [(f"{NOTES}[ann]", "scope", "CORRUPT")]
     table.write(notes({1: "ours again"}), user="ann")
-    assert strong(table, "ann") == {1: "ours again", 2: "theirs"}
-    lake.flush()
-    assert eventual(table, "ann") == strong(table, "ann") == {1: "ours again", 2: "theirs"}
-    assert _bad(lake) == []
+    for read in (strong, eventual):
+        with pytest.raises(Corrupt, match="another scope's"):
+            read(table, "ann")
+    (report,) = lake.flush()
+    assert report.fault is not None
+    assert report.fault.code == "CORRUPT"
+    assert [one.rows for one in lake.pending()] == [1]
 
 
 def test_check_finds_a_scope_that_was_copied_from_another_user(lake: Lakehouse) -> None:

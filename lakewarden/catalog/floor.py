@@ -18,15 +18,11 @@ from functools import lru_cache, reduce
 
 import pyarrow as pa
 
-from lakewarden.catalog.known import NOTHING, Known, KnownScopes
+from lakewarden.catalog.known import NOTHING, FloorPlace, Known, KnownScopes
 from lakewarden.clock import NewId, random_id
-from lakewarden.connection import Location
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-
-ON_STORAGES = ".lakewarden-floor"
-IN_STATE = "known"
 
 RECENT_SECONDS = 60.0
 """How old a look may be for comparing with it: what is known only grows, so an older one finds less, and nothing wrong."""
@@ -36,22 +32,6 @@ _JOINED = 4
 
 _ATTEMPTS = 20
 _STORAGES = b"storages"
-
-
-@dataclass(frozen=True)
-class FloorPlace:
-    """Where one copy of a table's floor is."""
-
-    location: Location
-    prefix: str
-
-    @classmethod
-    def on_storage(cls, base: Location, table_id: str) -> FloorPlace:
-        return cls(base, f"{ON_STORAGES}/{table_id}")
-
-    @classmethod
-    def in_state(cls, state: Location, table_id: str) -> FloorPlace:
-        return cls(state, f"{IN_STATE}/{table_id}")
 
 
 @dataclass(frozen=True)
@@ -89,12 +69,21 @@ class Floor:
         self._prefix = prefix
         self._new_id = new_id
         self._parts: dict[str, _Part] = {}
+        self._sizes: dict[str, int] = {}
+        """Bytes of the objects that the last listing showed, and of those that were added since."""
         self._looked: tuple[float, FloorLook] | None = None
         self._lock = threading.Lock()
 
+    @property
+    def seen(self) -> int:
+        """The highest position that the last listing showed, or that was added since."""
+        return max(map(_position, self._sizes), default=NOTHING)
+
     def position(self) -> int:
         """The highest position that was settled, by one listing; `NOTHING` where nothing is known."""
-        return max((_position(stored.key) for stored in self._list()), default=NOTHING)
+        with self._lock:
+            self._list()
+            return self.seen
 
     def look(self, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> FloorLook:
         """The floor now, or as this process saw it at most so many seconds ago.
@@ -108,18 +97,24 @@ class Floor:
                 self._looked = (now, self._read())
             return self._looked[1]
 
-    def add(self, position: int, known: Mapping[str, Known], storages: Mapping[str, int] | None = None) -> None:
-        """Notes what is known of scopes, by keyed hash, and that the log was there up to the position; durable when it
+    def add(self, position: int, known: Mapping[str, Known] | KnownScopes, storages: Mapping[str, int] | None = None) -> None:
+        """Notes what is known of scopes (by keyed hash), and that the log was there up to the position; durable when it
         returns. Small objects of the last look become one with it."""
         with self._lock:
             absorbed = self._small()
-            parts = [self._parts[key] for key in absorbed]
+            try:
+                parts = [self._parts.get(key) or self._part(key) for key in absorbed]
+            except Missing:  # others have made one of them
+                absorbed, parts = [], []
             seen = _highest([storages or {}, *(part.storages for part in parts)])
-            scopes = KnownScopes.union([KnownScopes.of(known), *(part.scopes for part in parts)])
+            news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
+            scopes = KnownScopes.union([news, *(part.scopes for part in parts)])
             last = max([position, *map(_position, absorbed)])
             key = f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
-            self._store.create(key, _encoded(scopes, seen))
+            data = _encoded(scopes, seen)
+            self._store.create(key, data)
             self._store.delete(absorbed)
+            self._sizes = {other: size for other, size in self._sizes.items() if other not in absorbed} | {key: len(data)}
             self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
             self._parts[key] = _Part(scopes, seen)
             if self._looked is not None:
@@ -128,13 +123,13 @@ class Floor:
     def remove(self) -> None:
         """Forgets all of it, with its table."""
         with self._lock:
-            self._store.delete([stored.key for stored in self._list()])
-            self._parts, self._looked = {}, None
+            self._store.delete(self._list())
+            self._parts, self._sizes, self._looked = {}, {}, None
 
     def _read(self) -> FloorLook:
         for _ in range(_ATTEMPTS):
             try:
-                found = {stored.key: self._parts.get(stored.key) or self._part(stored) for stored in self._list()}
+                found = {key: self._parts.get(key) or self._part(key) for key in self._list()}
             except Missing:
                 continue  # it became part of another one since the listing
             self._parts = found
@@ -148,29 +143,30 @@ class Floor:
             tuple(part.scopes for part in self._parts.values()),
         )
 
-    def _part(self, stored: StoredObject) -> _Part:
-        data = self._store.get(stored.key)
+    def _part(self, key: str) -> _Part:
+        data = self._store.get(key)
         try:
             with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
                 table = reader.read_all()
             storages = json.loads((table.schema.metadata or {}).get(_STORAGES, b"{}"))
             return _Part(KnownScopes(table), storages)
         except (pa.ArrowException, ValueError, KeyError, OSError) as error:
-            raise Corrupt(f"{self._store.uri}/{stored.key} cannot be read: {error}") from error
+            raise Corrupt(f"{self._store.uri}/{key} cannot be read: {error}") from error
 
     def _small(self) -> list[str]:
         """Objects that are to become one: the smallest, each no larger than those before it together, if they are enough."""
         chosen: list[str] = []
         size = 0
-        for key, part in sorted(self._parts.items(), key=lambda item: len(item[1].scopes)):
-            if chosen and len(part.scopes) > size:
+        for key, bytes_ in sorted(self._sizes.items(), key=lambda item: item[1]):
+            if chosen and bytes_ > size:
                 break
             chosen.append(key)
-            size += len(part.scopes)
+            size += bytes_
         return chosen if len(chosen) >= _JOINED else []
 
-    def _list(self) -> list[StoredObject]:
-        return [stored for stored in self._store.list(self._prefix) if _is_part(stored.key)]
+    def _list(self) -> list[str]:
+        self._sizes = {stored.key: stored.size for stored in self._store.list(self._prefix) if _is_part(stored.key)}
+        return list(self._sizes)
 
 
 @lru_cache(maxsize=4096)

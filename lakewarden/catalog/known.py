@@ -10,17 +10,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakewarden.connection import Location
+
 NOTHING = -1
 """The `_seq`, and the position, before the first one (`log.position`)."""
 
+ON_STORAGES = ".lakewarden-floor"
+IN_STATE = "known"
+
+_HASH: pa.DataType = cast("Any", pa.binary(16))
+
 SCHEMA = pa.schema(
     [
-        pa.field("scope", pa.binary(16)),
-        pa.field("version", pa.int64()),
-        pa.field("watermark", pa.int64()),
-        pa.field("rows", pa.int64()),
-        pa.field("deleted_upto", pa.int64()),
-        pa.field("forgotten", pa.bool_()),
+        ("scope", _HASH),
+        ("version", pa.int64()),
+        ("watermark", pa.int64()),
+        ("rows", pa.int64()),
+        ("deleted_upto", pa.int64()),
+        ("forgotten", pa.bool_()),
     ]
 )
 """`scope` is the keyed hash of the user, or of the empty name where the table has one scope. Sorted by it, each once. Counts
@@ -56,6 +63,26 @@ class Known:
         newer = max(self, other, key=lambda known: known.rank)
         deleted = max(self.deleted_upto, other.deleted_upto)
         return Known(newer.version, newer.watermark, newer.rows, deleted, newer.forgotten)
+
+
+@dataclass(frozen=True)
+class FloorPlace:
+    """Where one copy of a table's floor is (`catalog.floor`)."""
+
+    location: Location
+    prefix: str
+
+    @classmethod
+    def on_storage(cls, base: Location, table_id: str) -> FloorPlace:
+        return cls(base, f"{ON_STORAGES}/{table_id}")
+
+    @property
+    def table_id(self) -> str:
+        return self.prefix.rpartition("/")[2]
+
+    @classmethod
+    def in_state(cls, state: Location, table_id: str) -> FloorPlace:
+        return cls(state, f"{IN_STATE}/{table_id}")
 
 
 class KnownScopes:

@@ -15,12 +15,13 @@ from lakewarden.delta.create import create_table
 from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
 from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
+from lakewarden.delta.origin import PROPERTY, copied_from, owner_of
 from lakewarden.delta.place import place_of
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import check_whole
-from lakewarden.errors import Conflict
+from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState, ScopeTarget
 
@@ -157,7 +158,7 @@ class ColdApply:
 
     def _discard(self, files: tuple[NewFile, ...], stamp: CommitStamp) -> None:
         """Removes files of a commit that was refused, unless it is there: the answer of an earlier try may have got lost."""
-        newest = open_scope(self._target)
+        newest = open_place(self._target)
         if newest is None or not files:
             return
         place = place_of(self._target.location)
@@ -167,6 +168,19 @@ class ColdApply:
         fenced = later[:1] and later[0] is not None and is_fence(later[0])
         if fenced or (None not in later and stamp.text() not in stamps):
             place.delete(file.path for file in files)
+
+    def _own(self) -> tuple[str, str] | None:
+        """The property that says whose table it is, where it does not say that yet.
+
+        Raises:
+            Corrupt: its commits say that it is another scope's.
+        """
+        owner = owner_of(self._target)
+        if self.table is None or not owner or self.table.property(PROPERTY) == owner:
+            return None
+        if wrong := copied_from(self.table, self._target):
+            raise Corrupt(f"the table at {self._target.uri} was copied there: {wrong}")
+        return PROPERTY, owner
 
     def _change(self, rows: pa.Table) -> Change:
         if self.table is None:
@@ -187,6 +201,7 @@ class ColdApply:
             now=now,
             transaction=transaction,
             batch=batch,
+            property=self._own(),
         )
         return self.table.snapshot(self._target.app_id).after(version, written.files, written.replaced, now, end)
 

@@ -10,6 +10,7 @@ from lakewarden.clock import random_id, system_clock, to_millis
 from lakewarden.delta.actions import Change, TableHead, commit_text
 from lakewarden.delta.committing import check_held, transactions_of
 from lakewarden.delta.files import NewFile
+from lakewarden.delta.origin import PROPERTY, owner_of
 from lakewarden.delta.publish import publish
 from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import delta_schema
@@ -56,7 +57,8 @@ def _configuration(target: ScopeTarget) -> dict[str, str]:
     """What writers of others go by; our own vacuum goes by the table's options."""
     retention_hours = target.retention_hours
     interval = _CHECKPOINT_INTERVAL_REMOTE if local_path(target.uri) is None else _CHECKPOINT_INTERVAL
-    return {
+    owner = owner_of(target)
+    return ({PROPERTY: owner} if owner else {}) | {
         "delta.checkpointInterval": str(interval),
         "delta.deletedFileRetentionDuration": f"interval {retention_hours} hours",
         "delta.logRetentionDuration": f"interval {max(retention_hours, _LOG_DAYS * 24)} hours",

@@ -16,7 +16,7 @@ from lakewarden.delta.create import create_table
 from lakewarden.delta.origin import begun_anew
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.publish import version_of_unnamed
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
@@ -38,7 +38,7 @@ def fence(target: ScopeTarget, by: Committer) -> int | None:
     """
     place = place_of(target.location)
     for _ in range(_ATTEMPTS):
-        table = open_scope(target)
+        table = open_place(target)
         if table is None:
             return None
         if other := begun_anew(table, target):
@@ -83,7 +83,7 @@ def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, s
     """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
-        table = open_scope(target)
+        table = open_place(target)
         check_whole(table, target.location)
         if table is not None:
             known = table.watermark(target.app_id)
@@ -108,7 +108,7 @@ def _emptied(
     metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
     stamp = CommitStamp(by.job_id, operation, {}, metrics)
     table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
-    fenced = open_scope(target)
+    fenced = open_place(target)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
     if fenced.files():

@@ -17,6 +17,7 @@ from lakewarden.delta.schema import SEQ, file_schema
 from lakewarden.delta.stats import ColumnFacts, stats_text
 from lakewarden.errors import Corrupt
 from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope
 from lakewarden.storage.open import open_store
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -37,6 +38,10 @@ class Footer:
     table: str | None = None
     user: str | None = None
     """None in files of a SHARED table too."""
+
+    def of_another(self, scope: Scope) -> bool:
+        """Whether it says that it is another scope's. A file of others says nothing."""
+        return self.table is not None and (self.table, self.user) != (str(scope.table), scope.user)
 
 
 def footer_of(metadata: pq.FileMetaData) -> Footer:

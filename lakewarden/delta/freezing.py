@@ -14,7 +14,7 @@ from lakewarden.delta.commits import CommitLog, is_fence
 from lakewarden.delta.committing import Committer, TooLate
 from lakewarden.delta.create import create_table
 from lakewarden.delta.place import place_of
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.stamp import MOVE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
@@ -87,7 +87,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> bool:
         Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
     """
     for _ in range(_ATTEMPTS):
-        table = open_scope(target)
+        table = open_place(target)
         if table is None or _taken(table, target, token).version is None:
             return False
         try:

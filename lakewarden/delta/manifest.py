@@ -14,7 +14,7 @@ from lakewarden.delta.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import open_file
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.report import ScopeTarget
@@ -36,7 +36,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     place, made = place_of(target.location), snapshot.version
     log = CommitLog(place)
     _write(target, snapshot, last_batch, now)
-    while log.has(snapshot.version + 1) and (table := open_scope(target)) and table.version > snapshot.version:
+    while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
         if _is_fence(table):
             place.delete([NAME, checkpoint_name(made)])  # it, too, may have come behind what the fence removed
             return

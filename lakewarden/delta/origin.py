@@ -1,4 +1,8 @@
-"""Whose rows a scope's table holds, as its own commits say: a directory can be copied to where it doesn't belong."""
+"""Whose rows a scope's table holds: a directory can be copied to where it does not belong.
+
+The table says it in a property, which is there whenever it is opened. One that was made before there was that property is
+told by its commits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,29 @@ from lakewarden.delta.place import place_of
 from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
+from lakewarden.errors import Corrupt
 from lakewarden.report import ScopeTarget
+
+PROPERTY = "lakewarden.scope"
+
+
+def owner_of(target: ScopeTarget) -> str:
+    """What the property of the scope's table is: its log's id, and the user's keyed hash. Empty where it has none."""
+    return f"{target.app_id.rpartition('/')[2]} {target.mark}" if target.mark else ""
+
+
+def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
+    """Costs no request. A table that says nothing, and one without rows, as a dropped one's, may be anybody's.
+
+    Raises:
+        Corrupt: the table is another scope's.
+    """
+    expected, said = owner_of(target), table.property(PROPERTY)
+    if expected and said and said != expected and table.adds.num_rows:
+        raise Corrupt(
+            f"the table at {target.uri} is another scope's, not that of {target.scope}: its directory was copied there;"
+            f" lakewarden repair {target.scope.table} puts it aside"
+        )
 
 
 def copied_from(table: ScopeTable, target: ScopeTarget) -> str:

@@ -32,13 +32,13 @@ class TableCache:
         """As `open_scope`."""
         from lakewarden.delta.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
         from lakewarden.delta.place import place_of
-        from lakewarden.delta.scope import open_scope
+        from lakewarden.delta.scope import compared, open_scope
 
         location = target.location
         log = CommitLog(place_of(location))
         kept = self._kept.get(location)
         if kept is not None and log.ends_with(kept.table.version, kept.commit):
-            return kept.table
+            return compared(kept.table, target)
         table = open_scope(target)
         commit = None if table is None else log.digest(table.version)
         with self._lock:

@@ -14,10 +14,11 @@ from lakewarden.delta.bounds import Bound, files_within
 from lakewarden.delta.cached import ColumnCache
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.fitting import fitted
-from lakewarden.delta.place import place_of
-from lakewarden.delta.reading import open_file
+from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.reading import OpenFile, open_file
 from lakewarden.delta.schema import SEQ, file_schema, rows_schema
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Corrupt
 from lakewarden.log.record import OP, UPSERT
 
 
@@ -66,9 +67,19 @@ def read_files(
     ids = table.column_ids(schemas)
     parts = []
     for file in files:
-        opened = partial(open_file, place, file.path)
+        opened = partial(_opened, table, place, file.path)
         parts.append(cache.rows(table.uri, file, wanted, ids, opened) if cache else opened().read(wanted, ids))
     return pa.concat_tables(parts) if parts else pa.schema([(field.name, field.type) for field in wanted]).empty_table()
+
+
+def _opened(table: ScopeTable, place: Place, path: str) -> OpenFile:
+    """Raises:
+    Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
+    """
+    opened = open_file(place, path)
+    if table.scope is not None and opened.footer.of_another(table.scope):
+        raise Corrupt(f"{table.uri}/{path} holds rows of another scope than {table.scope}: it was copied there")
+    return opened
 
 
 def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:

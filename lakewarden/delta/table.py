@@ -41,6 +41,7 @@ from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.report import ScopeState
+from lakewarden.scope import Scope
 from lakewarden.storage.location import local_path
 
 SWEPT = "lakewarden/swept"
@@ -61,6 +62,8 @@ class ScopeTable:
         self.delta = delta
         self.torn = torn
         self._mended = mended
+        self.scope: Scope | None = None
+        """Whose rows its files have to hold; None where that is not compared."""
         self._transactions: dict[str, int | None] = {}
 
     @property
@@ -221,7 +224,7 @@ class ScopeTable:
         last = self.watermark(BATCH_APP)
         return 0 if last is None else last + 1
 
-    def commit(
+    def commit(  # noqa: PLR0913  # keyword-only but for the files: whatever one commit may say
         self,
         adds: Sequence[NewFile],
         removes: Sequence[DataFile],
@@ -234,6 +237,7 @@ class ScopeTable:
         batch: int | None = None,
         data_change: bool = True,
         strict: bool = True,
+        property: tuple[str, str] | None = None,
     ) -> int:
         """Commits and returns the new version. This snapshot stays what it was.
 
@@ -244,6 +248,7 @@ class ScopeTable:
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
             strict: refuse when any commit came between; otherwise only when one touched what this one removes.
+            property: of the table, by name, set in the same commit; not where delta-rs has to write it (delta/plain.py).
 
         Raises:
             Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
@@ -251,7 +256,9 @@ class ScopeTable:
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves, strict=strict)
-        head = TableHead.of(self.delta).with_schema(delta_schema(schema).to_json()) if evolves else None
+        head = TableHead.of(self.delta) if evolves or property else None
+        head = head.with_schema(delta_schema(schema).to_json()) if head and evolves else head
+        head = head.with_property(*property) if head and property else head
         transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
         change = Change(stamp, transactions, mode, adds, removes, head, data_change)
         if strict and self._publish(change, since, now):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,15 +12,17 @@ from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.freezing import is_frozen
-from lakewarden.delta.origin import copied_from
+from lakewarden.delta.origin import check_owner, copied_from
 from lakewarden.delta.place import place_of
 from lakewarden.delta.rows import read_rows
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
-from lakewarden.errors import LakewardenError, NotFound
+from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.log.position import position_of
 from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
+from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.orphans import orphans, told, unnamed_commits
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.stray import hot_files, stray_files
@@ -69,7 +71,23 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     storages = storages_named(catalog, storage_id)
     findings = [finding for storage in storages.values() for finding in _check_storage(warehouse, storage)]
     tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
+    findings += _check_floors(warehouse, [task.work for task in tasks])
     return findings + [finding for found in run(check_scope, tasks) for finding in found]
+
+
+def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Finding]:
+    """Whether each table's log, and each storage with scopes of it, is as far as the other knows."""
+    tables: dict[Standing, str] = {}
+    for task in tasks:
+        target = task.target
+        if target.floor is not None and target.root is not None:
+            log_id = target.app_id.rpartition("/")[2]
+            standing = Standing(target.floor, target.root, log_id, position_of(task.log_end))
+            tables[standing] = str(target.scope.table)
+    faults = floor_faults(warehouse.state, tables)
+    wrong = {standing: (fault.code, fault.message) for standing, fault in faults.items()}
+    passed = ("", "")
+    return [Finding(name, "floor", standing not in faults, *wrong.get(standing, passed)) for standing, name in tables.items()]
 
 
 def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storage]:
@@ -87,12 +105,16 @@ def check_scope(task: CheckTask) -> list[Finding]:
     """Readable, one row per key, no watermark beyond the log, and what crashes left: the checks of one scope's table."""
     subject = str(task.target.scope)
     try:
-        table = open_scope(task.target)
+        table = open_place(task.target)
+        if table is not None and (wrong := _another(table, task.target)):
+            return [Finding(subject, "scope", False, "CORRUPT", wrong)]
+        table, lost = what_is_lost(table, task.target)
+        known = Finding(subject, "known", not lost, "CORRUPT" if lost else "", lost)
         if table is None:
-            return [Finding(subject, "readable", True)]
-        looked = list(_look(task, table))
+            return [known, *([] if lost else [Finding(subject, "readable", True)])]
+        looked = [("scope", ""), *_look(task, table)]
         findings = [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
-        return [*findings, Finding(subject, "orphans", True, message=_orphans(task, table))]
+        return [known, *findings, Finding(subject, "orphans", True, message=_orphans(task, table))]
     except LakewardenError as error:
         fault = fault_of(error)
         return [Finding(subject, "readable", False, fault.code, fault.message)]
@@ -136,6 +158,17 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storag
                 yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), moving, kept)
 
 
+def _another(table: ScopeTable, target: ScopeTarget) -> str:
+    """Whose table it is, if not the scope's own."""
+    if copied := copied_from(table, target):
+        return f"it was copied here: {copied}"
+    try:
+        check_owner(table, target)
+    except Corrupt as error:
+        return error.message
+    return ""
+
+
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     """Each check's name and what is wrong; empty where nothing is."""
     keys = list(task.target.schema.primary_key)
@@ -165,8 +198,6 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
 
 
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
-    if wrong := copied_from(table, task.target):
-        return f"it was copied here: {wrong}"
     watermark = table.watermark(task.target.app_id)
     if watermark is not None and watermark > task.log_end:
         where = f"its watermark {watermark} lies beyond the log's end {task.log_end}"

@@ -17,6 +17,7 @@ from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.log.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.floors import remove_floors
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -75,6 +76,8 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
     present.again().check()
     bury(warehouse, targets, job_id, table.log_id)
+    if warehouse.identifies:
+        remove_floors(warehouse.floor(table), [warehouse.root(storage) for storage in catalog.storages.values()])
     warehouse.registry.remove(table.id)
     warehouse.places.remove(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))

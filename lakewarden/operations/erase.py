@@ -29,6 +29,7 @@ from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.elsewhere import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.floors import forget
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
 from lakewarden.operations.presence import Presence
@@ -227,6 +228,9 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
     """Raises:
     Conflict: some scopes could not be emptied.
     """
+    for scope in scopes:
+        if scope.had:
+            forget(scope.target, scope.watermark)
     clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
     tasks = [
         EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had

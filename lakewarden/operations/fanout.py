@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
 from lakewarden.delta.freezing import check_not_frozen
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
 
@@ -106,7 +106,7 @@ def failed_report(target: ScopeTarget, operation: Operation, error: Exception, n
 def _moved(target: ScopeTarget) -> Conflict | None:
     """Why the work failed, if the scope was moved away under its hands: files that it needed may be gone."""
     try:
-        check_not_frozen(open_scope(target), target)
+        check_not_frozen(open_place(target), target)
     except Conflict as conflict:
         return conflict
     except LakewardenError:

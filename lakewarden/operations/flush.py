@@ -16,15 +16,17 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.errors import Conflict, Terminal
+from lakewarden.errors import Conflict, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
 from lakewarden.log.history import has_expired
+from lakewarden.log.position import position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
+from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -84,8 +86,9 @@ def flush_scopes(
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
     planned, held = _tasks(warehouse, catalog, due, job_id)
     present = Presence.of(task.target for task in planned)
-    tasks = [task for task in planned if present.why_not(task.target) is None]
-    held += _away(present, planned)
+    refused = _refused(warehouse, planned, present)
+    tasks = [task for task in planned if task.target.scope not in refused]
+    held += _failed(planned, refused)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
@@ -95,6 +98,8 @@ def flush_scopes(
     reach("after-sync")
     later = present.again()  # what was committed into an empty mount point is not settled
     reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
+    reports = _noted(tasks, reports)
+    reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
     return reports + held + unread
 
@@ -243,10 +248,31 @@ def _tasks(
     return tasks, held
 
 
-def _away(present: Presence, tasks: Sequence[FlushTask]) -> list[ScopeReport]:
-    """The reports of scopes on storages that are not there."""
-    why = ((task.target, present.why_not(task.target)) for task in tasks)
-    return [failed_report(target, "flush", error, system_clock()) for target, error in why if error is not None]
+def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask], present: Presence) -> Mapping[Scope, LakewardenError]:
+    """Scopes whose storage is not there, or is older than it was, or younger than the log."""
+    standings = {
+        task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
+        for task in tasks
+        if task.target.floor is not None and task.target.root is not None and present.why_not(task.target) is None
+    }
+    faults = floor_faults(warehouse.state, standings.values())
+    away = {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
+    return away | {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
+
+
+def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]) -> list[ScopeReport]:
+    found = ((task.target, refused.get(task.target.scope)) for task in tasks)
+    return [failed_report(target, "flush", error, system_clock()) for target, error in found if error is not None]
+
+
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+    """The reports, with those failed whose scopes could not be noted on the floors: their rows stay in the log."""
+    pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
+    positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
+    unnoted = raise_floors(
+        [Noted(target, known) for target, report in pairs if (known := known_of(target, report)) is not None], positions
+    )
+    return [unnoted.judged(target, report) for target, report in pairs]
 
 
 def _settle(

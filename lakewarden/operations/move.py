@@ -16,11 +16,12 @@ from lakewarden.catalog.leases import held, under
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.moving import begin_move, close_table, end_move, reopen_table, switch_table
 from lakewarden.clock import CarriedClock
-from lakewarden.connection import Location
+from lakewarden.connection import Location, StorageRoot
 from lakewarden.delta.commits import LOG
 from lakewarden.errors import Conflict, InUse
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized, in_process
+from lakewarden.operations.floors import copy_floor
 from lakewarden.operations.leases import leased_versions
 from lakewarden.operations.move_scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.operations.presence import Presence
@@ -89,6 +90,8 @@ class Mover:
                 return [*reports, *self._reopen()]
             sync({self._place(storage_id).uri})
             self._check_present(storage_id)
+            if self.warehouse.identifies:
+                copy_floor(self.warehouse.floor(self._table()), self._root(storage_id))
             self.reach("move:frozen")
             self._change(lambda newest: switch_table(newest, self.name))
             self.reach("move:switched")
@@ -162,9 +165,12 @@ class Mover:
     def _tasks(self, catalog: Catalog) -> list[MoveTask]:
         table, clock = find_table(catalog, self.name), CarriedClock.of(self.warehouse.clock)
         source, target = (table.move.source, table.move.target) if table.move else (table.options.storage_id,) * 2
+        lies_there = source == table.options.storage_id
         return [
             MoveTask(
-                self.warehouse.target_on(source, catalog, table, scope.user),
+                self.warehouse.target_of(catalog, table, scope.user)
+                if lies_there
+                else self.warehouse.target_on(source, catalog, table, scope.user),
                 self.warehouse.target_on(target, catalog, table, scope.user),
                 self.job_id,
                 self.lease.token,
@@ -231,8 +237,10 @@ class Mover:
         """Raises:
         StorageUnavailable: one of these storages is not there.
         """
-        storages = self.warehouse.catalog.read().storages
-        Presence.among(self.warehouse.root(storages[id_]) for id_ in storage_ids).check()
+        Presence.among(self._root(id_) for id_ in storage_ids).check()
+
+    def _root(self, storage_id: str) -> StorageRoot:
+        return self.warehouse.root(self.warehouse.catalog.read().storages[storage_id])
 
     def _phase(self) -> str:
         move = self._table().move

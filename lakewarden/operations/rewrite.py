@@ -19,7 +19,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.committing import TooLate
 from lakewarden.delta.files import DataFile, NewFile, compact_name, write_file
 from lakewarden.delta.place import place_of
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
@@ -119,7 +119,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
             raise
         except Conflict:
             pass  # looked at below
-        newer = open_scope(rewrite.target)
+        newer = open_place(rewrite.target)
         if newer is None:
             reason = "the table is gone"
             break

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from lakewarden.catalog.floor import Floor, FloorPlace, floor_at
-from lakewarden.catalog.known import NOTHING, SCHEMA, Known, KnownScopes
+from lakewarden.catalog.floor import Floor, floor_at
+from lakewarden.catalog.known import NOTHING, SCHEMA, FloorPlace, Known, KnownScopes
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
@@ -85,7 +85,7 @@ def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> N
         before = {stored.key for stored in store.list(PREFIX)}
         floor.add(number, {mark(number): Known(number, number, 1)})
         (made,) = (stored for stored in store.list(PREFIX) if stored.key not in before)
-        written += len(Floor(store, PREFIX)._part(made).scopes)
+        written += len(Floor(store, PREFIX)._part(made.key).scopes)
     assert len(store.list(PREFIX)) <= 12
     assert written <= rows * 10
     look = Floor(store, PREFIX).look()

@@ -249,7 +249,7 @@ def test_erasures_of_several_users_at_once_do_not_hinder_each_other(lake: Lakeho
 # What slept through it
 
 
-_PLACES = ["planned", "drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync"]
+_PLACES = ["planned", "drain:opened", "drain:read", "after-read", "after-data-file", "after-commit", "after-sync", "after-floors"]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["a new scope", "an old scope"])

@@ -53,6 +53,7 @@ _FLUSH = (
     "drain:committed",
     "after-commits",
     "after-sync",
+    "after-floors",
     "settle:carried",
     "settle:cut",
     "settle:confirmed",

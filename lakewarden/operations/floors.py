@@ -1,0 +1,183 @@
+"""What a job settles, noted on the storages and in the warehouse's state before the log lets go of it (catalog/floor.py)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakewarden.catalog.floor import RECENT_SECONDS, Floor, floor_at
+from lakewarden.catalog.known import NOTHING, FloorPlace, Known
+from lakewarden.clock import system_clock
+from lakewarden.connection import StorageRoot
+from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.position import position_of
+from lakewarden.log.view import read_view
+from lakewarden.operations.fanout import failed_report
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.objects import ObjectStore
+
+_LOOKS = 3
+"""A directory that is listed while objects of it become one may show neither."""
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What is to be known of a scope from now on."""
+
+    target: ScopeTarget
+    known: Known
+
+
+def known_of(target: ScopeTarget, report: ScopeReport) -> Known | None:
+    """What a job knows of a scope that it has committed to, or that was flushed meanwhile; None where that is nothing."""
+    state = report.state
+    if state is None or report.fault is not None or target.floor is None:
+        return None
+    before = target.known
+    unseen = report.outcome != "done" and (before is None or before.watermark < state.last_seq)  # another's flush
+    took = report.metrics.get("rows_deleted", 0) > 0 or report.operation == "restore" or unseen
+    return Known(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING)
+
+
+@dataclass(frozen=True)
+class Unnoted:
+    """Copies of floors that could not be written, and why: nothing of their scopes may be settled."""
+
+    faults: Mapping[FloorPlace, LakewardenError]
+
+    def why(self, target: ScopeTarget) -> LakewardenError | None:
+        return next((fault for place in _places(target) if (fault := self.faults.get(place)) is not None), None)
+
+    def check(self) -> None:
+        """Raises the first fault."""
+        for fault in self.faults.values():
+            raise fault
+
+    def judged(self, target: ScopeTarget, report: ScopeReport) -> ScopeReport:
+        """The report, unless what it says could not be noted."""
+        fault = self.why(target)
+        return report if fault is None or report.fault else failed_report(target, report.operation, fault, system_clock())
+
+
+def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = None) -> Unnoted:
+    """Notes scopes on their storages and in the state: durable when it returns, and before anything is settled.
+
+    Args:
+        positions: by table id, the last position of its log that was seen; without it the highest watermark tells.
+    """
+    copies: dict[FloorPlace, dict[str, Known]] = defaultdict(dict)
+    seen: dict[FloorPlace, dict[str, int]] = defaultdict(dict)
+    for one in noted:
+        places = _places(one.target)
+        for place in places:
+            copies[place][one.target.mark] = one.known
+        if places and one.target.root is not None:
+            stored, floor = places
+            seen[floor][one.target.root.identity] = floor_at(stored).seen
+    if not copies:
+        return Unnoted({})
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        faults = pool.map(lambda place: _add(place, copies[place], seen[place], positions or {}), copies)
+        return Unnoted({place: fault for place, fault in zip(copies, faults, strict=True) if fault is not None})
+
+
+def _add(
+    place: FloorPlace, known: Mapping[str, Known], seen: Mapping[str, int], positions: Mapping[str, int]
+) -> LakewardenError | None:
+    settled = max(position_of(one.watermark) for one in known.values())
+    try:
+        floor_at(place).add(positions.get(place.table_id, settled), known, seen)
+    except LakewardenError as error:
+        return error
+    return None
+
+
+def _places(target: ScopeTarget) -> list[FloorPlace]:
+    """Of the copies that know the scope."""
+    if target.floor is None or target.root is None:
+        return []
+    return [FloorPlace.on_storage(target.root.location, target.floor.table_id), target.floor]
+
+
+def forget(target: ScopeTarget, upto: int) -> None:
+    """Notes that a scope was given up, with all its rows up to that `_seq`: what is deleted next is not missed."""
+    if target.floor is not None:
+        before = floor_at(target.floor).look().known(target.mark) or Known(0, NOTHING, 0)
+        given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True)
+        raise_floors([Noted(target, given_up)]).check()
+
+
+def copy_floor(floor: FloorPlace, root: StorageRoot) -> None:
+    """Gives a storage all that the state knows of a table's scopes, before they are there."""
+    look = floor_at(floor).look()
+    floor_at(FloorPlace.on_storage(root.location, floor.table_id)).add(look.position, look.all())
+
+
+def remove_floors(floor: FloorPlace, roots: Iterable[StorageRoot]) -> None:
+    """Forgets a table that was dropped. A storage that is away keeps its copy, which nobody compares with any more."""
+    for root in roots:
+        with suppress(StorageUnavailable, StorageRefused):
+            floor_at(FloorPlace.on_storage(root.location, floor.table_id)).remove()
+    floor_at(floor).remove()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A table's scopes on one storage, and the last position of its log that was seen."""
+
+    floor: FloorPlace
+    root: StorageRoot
+    log_id: str
+    last_position: int
+
+
+def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[Standing, LakewardenError]:
+    """Those where the log, or the storage, is older than it was."""
+
+    def fault(standing: Standing) -> LakewardenError | None:
+        try:
+            check_floor(state, standing)
+        except LakewardenError as error:
+            return error
+        return None
+
+    wanted = set(standings)
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(wanted, pool.map(fault, wanted), strict=True)
+        return {standing: error for standing, error in found if error is not None}
+
+
+def check_floor(state: ObjectStore, standing: Standing) -> None:
+    """Compares a log, whose end was seen just now, with what a storage knows of it, and that with what the state knows.
+
+    Raises:
+        Corrupt: one of them went back.
+    """
+    table_floor, root, log_id, last_position = standing.floor, standing.root, standing.log_id, standing.last_position
+    stored = floor_at(FloorPlace.on_storage(root.location, table_floor.table_id))
+    expected = floor_at(table_floor).look(RECENT_SECONDS).storages.get(root.identity, NOTHING)
+    settled = stored.position()
+    if settled > last_position and settled > (end := read_view(state, log_id, HeaderCache()).last_position):
+        raise Corrupt(
+            f"log {log_id} of {state.uri} ends at position {end}, and storage {root.storage_id!r} knows of rows up to position"
+            f" {settled}: the warehouse's state is older than its data, as after a restore from a backup; lakewarden repair"
+            " --restored makes the two agree"
+        )
+    if settled < expected and _highest(stored) < expected:
+        raise Corrupt(
+            f"storage {root.storage_id!r} at {root.location} knows of rows up to position {settled} of log {log_id}, and it knew"
+            f" of rows up to {expected}: it is older than the warehouse's state, as after a restore from a backup; lakewarden"
+            " repair --restored makes the two agree"
+        )
+
+
+def _highest(floor: Floor) -> int:
+    return max(floor.position() for _ in range(_LOOKS))
