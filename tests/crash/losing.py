@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -21,28 +23,28 @@ class LosingDisk:
     fails_at: int
     syncs: int = 0
     what: str = ""
-    """The path whose sync failed."""
-    _names: dict[str, set[str]] = field(default_factory=dict)
+    """What the sync that failed was of."""
+    _names: dict[Path, set[str]] = field(default_factory=dict)
     """What each directory held when it was last synced."""
-    _synced: set[tuple[int, int]] = field(default_factory=set)
+    _whole: set[tuple[int, int]] = field(default_factory=set)
     """The files that are as they were when they were last synced: a further sync of theirs has nothing to lose."""
     _lost_names: list[Path] = field(default_factory=list)
-    _lost_file: int | None = None
-    """The file whose sync failed: kept open, since it may have another name by then, or none."""
+    _lost_files: list[int] = field(default_factory=list)
+    """Kept open, since a file may have another name by then, or none."""
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         """Everything that lies there now counts as durable."""
-        self._names = {directory: {*folders, *files} for directory, folders, files in os.walk(self.root)}
-        self._synced = {_state(Path(above, name).stat()) for above, names in self._names.items() for name in names}
+        self._all_durable()
         with pytest.MonkeyPatch.context() as patch:
             sync = os.fsync
 
             def losing(descriptor: int) -> None:
-                self._before(descriptor)
+                self._sync(descriptor)
                 sync(descriptor)
 
             patch.setattr(os, "fsync", losing)
+            patch.setattr(ctypes, "CDLL", lambda *_, **__: _Library(self))
             yield
 
     @property
@@ -53,33 +55,63 @@ class LosingDisk:
         """Takes what the failed sync was for from the disk."""
         for path in self._lost_names:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        if self._lost_file is not None:
-            os.close(os.open(f"/proc/self/fd/{self._lost_file}", os.O_WRONLY | os.O_TRUNC))
-            os.close(self._lost_file)
+        for descriptor in self._lost_files:
+            os.close(os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_TRUNC))
+            os.close(descriptor)
 
-    def _before(self, descriptor: int) -> None:
+    def sync_file_system(self) -> int:
+        """As `syncfs` answers. Of one that failed, any part may have reached the disk."""
+        if not self._fails("the file system"):
+            self._all_durable()
+            return 0
+        reached = Random(self.fails_at)
+        for directory, folders, files in os.walk(self.root):
+            place = Path(directory)
+            new = {*folders, *files} - self._names.get(place, set())
+            self._lost_names += [place / name for name in sorted(new) if reached.random() < 0.3]
+            torn = [place / name for name in sorted(files) if _state((place / name).stat()) not in self._whole]
+            self._lost_files += [os.open(path, os.O_RDONLY) for path in torn if reached.random() < 0.5]
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    def _sync(self, descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if not path.is_relative_to(self.root):
             return
+        if self._fails(str(path)):
+            if path.is_dir():
+                self._lost_names += [path / name for name in _names_in(path) - self._names.get(path, set())]
+            elif _state(os.fstat(descriptor)) not in self._whole:
+                self._lost_files.append(os.dup(descriptor))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        if path.is_dir():
+            self._names[path] = _names_in(path)
+        else:
+            self._whole.add(_state(os.fstat(descriptor)))
+
+    def _fails(self, what: str) -> bool:
         self.syncs += 1
         if self.syncs - 1 == self.fails_at:
-            self._lose(descriptor, path)
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        self._synced.add(_state(os.fstat(descriptor)))
-        if path.is_dir():
-            self._names[str(path)] = _names_in(path)
+            self.what = what
+        return self.syncs - 1 == self.fails_at
 
-    def _lose(self, descriptor: int, path: Path) -> None:
-        self.what = str(path)
-        if path.is_dir():
-            self._lost_names += [path / name for name in _names_in(path) - self._names.get(str(path), set())]
-        elif _state(os.fstat(descriptor)) not in self._synced:
-            self._lost_file = os.dup(descriptor)
+    def _all_durable(self) -> None:
+        for directory, folders, files in os.walk(self.root):
+            place = Path(directory)
+            self._names[place] = {*folders, *files}
+            self._whole.update(_state((place / name).stat()) for name in files)
 
 
-def _state(of: os.stat_result) -> tuple[int, int]:
-    return of.st_ino, of.st_mtime_ns
+class _Library:
+    """The C library as `ctypes` shows it, where all that is called of it is `syncfs`."""
+
+    def __init__(self, disk: LosingDisk) -> None:
+        self.syncfs = lambda _descriptor: disk.sync_file_system()
 
 
 def _names_in(directory: Path) -> set[str]:
     return {entry.name for entry in directory.iterdir()}
+
+
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns
