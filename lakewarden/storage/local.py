@@ -60,7 +60,7 @@ class LocalObjects:
         with self._explained("create", key):
             if os.path.lexists(path):  # spares a lost race its sync
                 raise AlreadyThere(key)
-            with self._written(data, durable=True) as temporary:
+            with self._written(data) as temporary:
                 self._link(temporary, path, key)
             with self._durably(key):
                 sync_directory(os.path.dirname(path))
@@ -73,9 +73,11 @@ class LocalObjects:
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        with self._explained("write", key), self._written(data, durable=False) as temporary:
+        with self._explained("write", key), self._written(data) as temporary:
             self._make(os.path.dirname(path))
             os.replace(temporary, path)
+            with self._durably(key):
+                sync_directory(os.path.dirname(path))
 
     def get(self, key: str) -> bytes:
         with self._explained("read", key), _opened(self._path(key), key) as descriptor:
@@ -112,16 +114,15 @@ class LocalObjects:
             os.link(temporary, path)
 
     @contextmanager
-    def _written(self, data: bytes, durable: bool) -> Iterator[str]:
-        """A file of our own with these bytes, gone at the end."""
+    def _written(self, data: bytes) -> Iterator[str]:
+        """A file of our own with these bytes, durable, gone at the end."""
         temporary = f"{self._temporary()}/{self._new_id()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             try:
                 write_all(descriptor, data)
-                if durable:
-                    with self._durably(os.path.basename(temporary)):
-                        os.fsync(descriptor)
+                with self._durably(os.path.basename(temporary)):
+                    os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             yield temporary

@@ -53,7 +53,7 @@ class ObjectStore(Protocol):
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Writes or replaces. Only for what is derived and may be rebuilt."""
+        """Writes or replaces, durably: whoever looks, also after a crash, finds the old or the new bytes, whole."""
         ...
 
     def get(self, key: str) -> bytes:

@@ -11,11 +11,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakewarden.storage.local import LocalObjects
 from tests.crash.disk import FILE_SYSTEMS, Disk, NoDisk, cut, formatted, room
 from tests.fixtures.servers import unavailable
 
@@ -49,14 +51,20 @@ def test_a_cut_loses_what_was_not_synced(disk: Disk) -> None:
         file.flush()
         os.fsync(file.fileno())
     unsynced.write_bytes(data)
-    descriptor = os.open(disk.mounted, os.O_RDONLY)
-    cut(descriptor)
-    with pytest.raises(OSError, match="Input/output"):
+    with _power_cut(disk), pytest.raises(OSError, match="Input/output"):
         (disk.mounted / "too-late").write_bytes(data)
-    os.close(descriptor)
-    disk.remount()
     assert synced.read_bytes() == data
     assert not unsynced.exists() or unsynced.read_bytes() != data
+
+
+def test_what_was_put_in_place_of_another_survives_a_cut(disk: Disk) -> None:
+    store = LocalObjects(str(disk.mounted / "store"))
+    store.put("once", b"x" * 20_000)
+    store.create("again", b"old")
+    store.put("again", b"new")
+    with _power_cut(disk):
+        pass
+    assert [store.get("once"), store.get("again")] == [b"x" * 20_000, b"new"]
 
 
 @pytest.mark.xfail(strict=False, reason="commits are named before they are durable")
@@ -74,6 +82,16 @@ def test_what_was_acknowledged_survives_a_cut(kind: str, tmp_path: Path) -> None
 def test_a_library_that_does_not_sync_is_found_out(kind: str, tmp_path: Path) -> None:
     found = _campaign(tmp_path, "--kind", kind, "--seed", "1", "--cuts", str(_DEAF_CUTS), "--deaf")
     assert [one for one in found if one["wrong"]]
+
+
+@contextmanager
+def _power_cut(disk: Disk) -> Iterator[None]:
+    """The block runs after the cut; behind it the disk is mounted again."""
+    descriptor = os.open(disk.mounted, os.O_RDONLY)
+    cut(descriptor)
+    yield
+    os.close(descriptor)
+    disk.remount()
 
 
 def _campaign(tmp_path: Path, *words: str) -> list[dict[str, Any]]:
