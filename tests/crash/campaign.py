@@ -119,8 +119,13 @@ def _work(campaign: Campaign, disk: Disk, uri: str, expected: Expected, first: i
         power = Power(str(disk.mounted), uri, moment, journal, Random(rng.random()), deaf=campaign.deaf)
         work(uri, expected.copy(), first, power, journal, rng)
 
-    in_child(child)
-    return read_story(path, expected)
+    failed = []
+    try:
+        in_child(child)
+    except ChildFailed as error:
+        failed.append(str(error))
+    story = read_story(path, expected)
+    return replace(story, wrong=story.wrong + failed)
 
 
 def _inspect(uri: str, story: Story, rng: Random) -> Inspection:
