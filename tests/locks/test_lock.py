@@ -152,6 +152,7 @@ def test_what_the_work_raises_comes_out_and_frees_the_lock(tmp_path: Path) -> No
     lock = LockFactory(str(tmp_path / "state"), QUICK).create()
     with pytest.raises(NotFound, match="no such thing"):
         lock.run_with_lock("chat", "messages", fail)
+    assert catalog_at(str(tmp_path / "state")).read().leases == {}, "nobody has to wait for the lease to run out"
     assert lock.run_with_lock("chat", "messages", lambda: 1) == 1
 
 

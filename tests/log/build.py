@@ -49,6 +49,8 @@ class Store(LocalObjects):
         self.calls: Counter[str] = Counter()
         self.before: Callable[[str, str], None] = lambda call, key: None
         self.after: Callable[[str, str], None] = lambda call, key: None
+        self.torn: Callable[[list[StoredObject]], list[StoredObject]] | None = None
+        """What the next listing shows of what was there when it began."""
 
     def create(self, key: str, data: bytes) -> None:
         self._told("create", key, lambda: super(Store, self).create(key, data))
@@ -60,7 +62,9 @@ class Store(LocalObjects):
         return self._told("get", key, lambda: super(Store, self).get_range(key, start, length))
 
     def list(self, prefix: str) -> list[StoredObject]:
-        return self._told("list", prefix, lambda: super(Store, self).list(prefix))
+        found = self._told("list", prefix, lambda: super(Store, self).list(prefix))
+        torn, self.torn = self.torn, None
+        return torn(found) if torn else found
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [*keys]

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,7 +34,7 @@ class Ledger:
         self.meanwhile()
         if self.mark != before:
             raise Conflict("another commit came between")
-        self.ids += ids_of(rows)
+        self.ids = [*self.ids, *ids_of(rows)]
         self.mark = end
 
 
@@ -108,3 +109,24 @@ def test_a_strong_read_has_what_the_table_has_not(store: Store) -> None:
     read = read_hot(lambda: scope(store), lambda: ledger)
     assert read.rows is not None
     assert (read.rows.column("id").to_pylist(), read.end) == ([2], end_of(1))
+
+
+def test_a_flush_between_the_two_looks_of_a_strong_read_hides_nothing(store: Store) -> None:
+    ledger = Ledger()
+    writer(store).append(notes("u", 1))
+    looks = [lambda: scope(store), lambda: ledger]
+
+    def flushed_meanwhile(look: Callable[[], Any]) -> Callable[[], Any]:
+        def first() -> Any:
+            found = replace(look())
+            if ledger.mark is None:
+                view = view_of(store)
+                drain(scope(store), lambda: ledger, attempts=1)
+                settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+            return found
+
+        return first
+
+    read = read_hot(*map(flushed_meanwhile, looks))
+    rows = [] if read.rows is None else ids_of(read.rows)
+    assert rows + read.cold.ids == [1]

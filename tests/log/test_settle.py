@@ -8,7 +8,7 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import StorageUnavailable
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import history, names
+from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import clean
 from lakewarden.log.cut import Cut, encode_cut, newest_cut
@@ -137,8 +137,7 @@ def test_settled_rows_are_kept_and_then_forgotten(store: Store) -> None:
     assert (late.ranges("a", NOTHING), late.complete_after(NOTHING), late.complete_after(late.end)) == ((), False, True)
 
 
-def test_many_small_parts_of_the_history_become_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "JOINED", 32)  # the simulation joins sooner
+def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(70):
         writer(store).append(notes("a", number))
@@ -167,8 +166,9 @@ def test_two_that_settle_at_once_are_both_heard(store: Store) -> None:
     assert (last.cut.upto, last.pending) == (0, {})
 
 
-def test_who_makes_a_cut_too_late_reads_again(store: Store) -> None:
+def test_who_makes_a_cut_too_late_reads_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that was pruned is free again: the cut that takes it does not count, nor does its carry stay."""
+    monkeypatch.setattr("lakewarden.log.clean._KEPT", 1)  # so that it is free the sooner
     for user in ("a", "b"):
         writer(store).append(notes(user, 1))
     stale = view_of(store)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log import clean as clean_module
@@ -18,10 +19,6 @@ from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Reader, Warehouse, Writer, drop
 from tests.log.simulation.world import Broken, Killed, Odds, World
-
-# A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
-clean_module._KEPT = 1
-history_module.JOINED = 3
 
 _ODDS = (
     Odds(),
@@ -58,6 +55,12 @@ AS_IT_IS = Roles()
 
 def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
     """Raises `Broken` if a promise is not kept."""
+    # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
+    with patch.object(clean_module, "_KEPT", 1), patch.object(history_module, "JOINED", 3):
+        _run(seed, roles, trace)
+
+
+def _run(seed: int, roles: Roles, trace: list[str] | None) -> None:
     rng = random.Random(seed)
     world = World(rng, rng.choice(_ODDS), trace)
     users = ("u", "v", _POISONED)[: rng.choice((1, 2, 2, 3))]

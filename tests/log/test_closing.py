@@ -1,0 +1,200 @@
+"""A user's end in one log, step by step: who slept, who came at the same time, and what is left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.clock import random_id
+from lakewarden.errors import BeingErased, NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log import names
+from lakewarden.log.cache import HeaderCache
+from lakewarden.log.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.cut import decode_cut, newest_cut
+from lakewarden.log.place import PROBES
+from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.rewound import note_rewound
+from lakewarden.log.seal import seal
+from lakewarden.log.settle import settle
+from lakewarden.log.trail import read_trail
+from lakewarden.settings import LogSettings
+from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def erase(store: Store, user: str, reach: Reach = no_faults) -> int:
+    """Closed, and left out; the last `_seq` that is settled thereby."""
+    close_user(store, LOG, user.upper())
+    return leave_out(
+        store, LOG, user, user.upper(), settings=LogSettings(), new_id=random_id, now=NOON + timedelta(seconds=9), reach=reach
+    )
+
+
+def settled(store: Store, *users: str) -> None:
+    """Their rows are flushed, and kept for subscribers."""
+    view = view_of(store)
+    marks = dict.fromkeys(users, view.end)
+    settle(store, view, marks, settings=LogSettings(carry_below=1), new_id=random_id, now=NOON)
+
+
+def rows_of_user(store: Store, user: str) -> int:
+    """All that the log still has, settled or not."""
+    return sum(each.rows for each in read_trail(store, LOG, NOTHING, HeaderCache()).ranges(user, NOTHING))
+
+
+def test_nothing_is_put_for_a_user_who_was_seen_to_be_closed(store: Store) -> None:
+    late = writer(store)
+    late.append(joined(notes("u", 1), notes("v", 1)))
+    close_user(store, LOG, "U")
+    for _ in range(2):
+        with pytest.raises(BeingErased):
+            late.append(notes("u", 2))
+        with pytest.raises(BeingErased):
+            writer(store).append(notes("u", 2))
+    assert rows_of_user(store, "u") == 2, "the first put could not know; none comes after it"
+    late.append(notes("v", 2))
+    assert pending_ids(store, "v") == [1, 2]
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["filled", "settled"])
+def test_who_does_not_know_of_the_closing_finds_every_position_taken(store: Store, cut: bool) -> None:
+    late = writer(store)
+    late.append(notes("u", 1))
+
+    def crash(step: str) -> None:
+        if step == "erase:filled" and not cut:
+            raise Crash
+
+    try:
+        erase(store, "u", crash)
+    except Crash:
+        assert not cut
+    with pytest.raises(BeingErased):
+        late.append(notes("u", 2))
+    assert rows_of_user(store, "u") == (0 if cut else 1)
+    assert view_of(store).last_position == PROBES
+
+
+def test_a_conditional_append_looks_whether_its_user_is_closed(store: Store) -> None:
+    late = writer(store)
+    late.append(notes("u", 1))
+    erase(store, "u")
+    with pytest.raises(BeingErased):
+        late.append(notes("u", 2), after=view_of(store).last_position)
+    assert rows_of_user(store, "u") == 0
+
+
+def test_an_append_that_slept_through_an_erasure_puts_nothing_into_the_new_start(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+
+    def sleep(call: str, _key: str) -> None:
+        if call == "create":
+            store.before = lambda call, key: None
+            erase(store, "u")
+            open_user(store, LOG, "U")
+
+    store.before = sleep
+    with pytest.raises(BeingErased):
+        writer(store).append(notes("u", 2))
+    assert rows_of_user(store, "u") == 0
+    writer(store).append(notes("u", 3))
+    assert pending_ids(store, "u") == [3]
+
+
+def test_a_user_who_began_anew_is_erased_again(store: Store) -> None:
+    for _ in range(2):
+        writer(store).append(notes("u", 1))
+        erase(store, "u")
+        assert rows_of_user(store, "u") == 0
+        open_user(store, LOG, "U")
+
+
+def test_two_erasures_at_once_leave_each_others_user_closed(store: Store) -> None:
+    writer(store).append(joined(notes("u", 1), notes("v", 1), notes("w", 1)))
+
+    def second(step: str) -> None:
+        if step == "erase:filled":
+            assert erase(store, "v") > 0
+
+    erase(store, "u", second)
+    assert newest_cut(store, LOG).closed == ("U", "V")
+    assert newest_cut(store, LOG).erased.keys() == {"U", "V"}
+    open_user(store, LOG, "U")
+    with pytest.raises(BeingErased):
+        writer(store).append(notes("v", 2))
+    writer(store).append(notes("u", 2))
+    assert (pending_ids(store, "u"), pending_ids(store, "v"), pending_ids(store, "w")) == ([2], [], [1])
+
+
+def test_nothing_of_an_erased_user_is_left_in_the_log(store: Store) -> None:
+    writer(store).append(joined(notes("u", 1), notes("v", 1), notes("w", 1)))
+    settled(store, "u", "v")
+    writer(store).append(joined(notes("u", 2), notes("v", 2), notes("w", 2)))
+    writer(store).append(notes("u", 3))
+    settle(store, view_of(store), {"u": end_of(1)}, settings=LogSettings(carry_below=0), new_id=random_id, now=NOON)
+    assert "u" in newest_cut(store, LOG).settled, "a cut that stays for a while names the user"
+    assert rows_of_user(store, "u") == 3
+    erase(store, "u")
+    assert rows_of_user(store, "u") == 0
+    assert [each.key for each in store.list(f"log/{LOG}") if b'"u"' in store.get(each.key)] == []
+    assert (rows_of_user(store, "v"), pending_ids(store, "v"), pending_ids(store, "w")) == (2, [2], [1, 2])
+
+
+def test_a_settle_keeps_who_is_closed_who_was_erased_and_who_went_back(store: Store) -> None:
+    erase(store, "u")
+    close_user(store, LOG, "V")
+    note_rewound(store, LOG, ["W"], 3)
+    before = newest_cut(store, LOG)
+    writer(store).append(notes("x", 1))
+    settled(store, "x")
+    after = newest_cut(store, LOG)
+    assert after.version > before.version
+    assert (after.closed, after.erased, after.rewound) == (("U", "V"), {"U": PROBES - 1}, {"W": 3})
+
+
+def test_the_cuts_of_an_erasure_remember_many_before_it(store: Store) -> None:
+    for number in range(12):
+        erase(store, f"u{number}")
+    assert [*newest_cut(store, LOG).erased] == [f"U{number}" for number in range(12)]
+
+
+def test_nothing_follows_a_seal(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    view = view_of(store)
+    seal(store, LOG)
+    sealed = newest_cut(store, LOG)
+    settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
+    close_user(store, LOG, "U")
+    open_user(store, LOG, "U")
+    assert newest_cut(store, LOG) == sealed
+    assert decode_cut("", sealed.version, store.get(names.cut_key(LOG, sealed.version))).sealed
+    with pytest.raises(NotFound):
+        writer(store).append(notes("u", 1))
+
+
+def test_who_keeps_a_name_asks_whether_the_user_went_meanwhile(store: Store) -> None:
+    writer(store).append(joined(notes("u", 1), notes("v", 1), notes("w", 1)))
+    view = view_of(store)
+    users = ("u", "v", "w")
+    assert gone_since(store, view, users, str.upper) == set()
+    close_user(store, LOG, "V")
+    assert gone_since(store, view, users, str.upper) == {"v"}
+    erase(store, "u")
+    open_user(store, LOG, "U")
+    open_user(store, LOG, "V")
+    assert gone_since(store, view, users, str.upper) == {"u"}
+    seal(store, LOG)
+    assert gone_since(store, view, users, str.upper) == {"u", "v", "w"}

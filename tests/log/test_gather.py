@@ -1,0 +1,130 @@
+"""Calls that share a segment: each has its own fate, and the segment one form."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.clock import HELD_AT_MOST, random_id
+from lakewarden.errors import BeingErased, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.closing import close_user
+from lakewarden.log.gather import Receipt
+from lakewarden.log.place import WriterTerms
+from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.writer import LogWriter
+from lakewarden.settings import LogSettings
+from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
+
+
+class Interrupted(BaseException):
+    """The thread that leads is interrupted."""
+
+
+Outcome = Receipt | LakewardenError | Interrupted
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def shared(store: Store, batches: Sequence[LogBatch], meanwhile: Callable[[], None] = lambda: None) -> list[Outcome]:
+    """What becomes of calls that wait for the segment of a first one; `meanwhile` is done when all of them wait."""
+    common, entered, go_on = writer(store), threading.Event(), threading.Event()
+
+    def hold(call: str, _key: str) -> None:
+        if call == "create":
+            store.before = lambda call, key: None
+            entered.set()
+            assert go_on.wait(10)
+
+    def outcome(batch: LogBatch) -> Outcome:
+        try:
+            return common.append(batch)
+        except (LakewardenError, Interrupted) as error:
+            return error
+
+    store.before = hold
+    with ThreadPoolExecutor(len(batches) + 1) as pool:
+        first = pool.submit(outcome, notes("first", 0))
+        assert entered.wait(10)
+        rest = []
+        for number, batch in enumerate(batches, 1):
+            rest.append(pool.submit(outcome, batch))
+            while len(common._gathering._waiting) < number:
+                threading.Event().wait(0.001)
+        meanwhile()
+        go_on.set()
+        assert isinstance(first.result(10), Receipt)
+        return [each.result(10) for each in rest]
+
+
+def test_calls_of_two_schema_versions_share_no_segment(store: Store) -> None:
+    newer = TableSchema(2, (*NOTES.columns, column(3, "more", "TEXT")), ("id",))
+    later = log_batch(newer, pa.table({"id": [2], "text": ["t"], "more": ["m"]}), "u", UPSERT)
+    outcomes = shared(store, [notes("u", 1), later, notes("u", 3)])
+    assert all(isinstance(each, Receipt) for each in outcomes)
+    assert [[each.schema_version for each in header.ranges] for header in view_of(store).run] == [[1], [1], [2], [1]]
+
+
+def test_who_shares_a_segment_with_a_closed_user_is_taken(store: Store) -> None:
+    outcomes = shared(store, [notes("u", 1), notes("v", 1)], lambda: close_user(store, LOG, "U"))
+    assert [type(each) for each in outcomes] == [BeingErased, Receipt]
+    assert pending_ids(store, "v") == [1]
+    assert pending_ids(store, "u") in ([], [1]), "an erasure takes what was put before it knew"
+
+
+def test_who_waits_for_a_leader_that_is_interrupted_is_told(store: Store) -> None:
+    def interrupt(call: str, _key: str) -> None:
+        if call == "create":
+            store.before = lambda call, key: None
+            raise Interrupted
+
+    def next_put() -> None:
+        store.before = interrupt
+
+    outcomes = shared(store, [notes("u", 1), notes("v", 1)], next_put)
+    assert [type(each) for each in outcomes] == [Interrupted, StorageUnavailable]
+    assert isinstance(writer(store).append(notes("v", 2)), Receipt)
+
+
+def test_who_is_closed_while_the_segment_is_put_is_told(store: Store) -> None:
+    def close(call: str, _key: str) -> None:
+        if call == "create":
+            store.before = lambda call, key: None
+            close_user(store, LOG, "U")
+
+    store.before = close
+    with pytest.raises(BeingErased):
+        writer(store).append(notes("u", 1))
+
+
+@pytest.mark.parametrize("sleeps", ["before", "within"])
+def test_who_slept_for_long_asks_whether_the_table_is_there(store: Store, sleeps: str) -> None:
+    now, asked = [datetime(2026, 11, 21, 12, tzinfo=UTC)], [0]
+
+    def sleep(call: str, _key: str) -> None:
+        if call == "create":
+            now[0] += HELD_AT_MOST + timedelta(seconds=1)
+
+    def still_there() -> None:
+        asked[0] += 1
+        raise NotFound("it was dropped")
+
+    late = LogWriter(store, LOG, LogSettings(), lambda: now[0], random_id, str.upper, WriterTerms(still_there=still_there))
+    late.append(notes("u", 1))
+    assert asked == [0]
+    if sleeps == "within":
+        store.before = sleep
+    else:
+        sleep("create", "")
+    with pytest.raises(NotFound, match="it was dropped"):
+        late.append(notes("u", 2))
+    assert asked == [1]

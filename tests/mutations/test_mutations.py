@@ -1,0 +1,70 @@
+"""The list of mutations follows the code, and a trial tells a fault that is seen from one that is not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.__main__ import is_sound
+from tests.mutations.listed import ROOT, Mutation, mutations
+from tests.mutations.trial import Copy, Outcome
+
+LISTED = mutations()
+
+
+@pytest.mark.parametrize("mutation", LISTED, ids=lambda mutation: mutation.name)
+def test_a_mutation_fits_the_code_and_names_tests_that_are_there(mutation: Mutation) -> None:
+    assert mutation.found(ROOT) == 1, "the old text has to stand exactly once: change the list with the code"
+    assert mutation.new != mutation.old
+    compile((ROOT / mutation.file).read_text().replace(mutation.old, mutation.new), mutation.file, "exec")
+    assert mutation.tests
+    for test in mutation.tests:
+        file, *names = test.partition("[")[0].split("::")
+        text = (ROOT / file).read_text()
+        for name in names:
+            assert re.search(rf"^\s*(def|class) {name}\b", text, re.MULTILINE), f"there is no {name} in {file}"
+
+
+def test_the_list_is_long_and_names_each_once() -> None:
+    assert len(LISTED) >= 100
+    assert [name for name, count in Counter(each.name for each in LISTED).items() if count > 1] == []
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree of its own: one function, and a test of a part of what it does."""
+    for path, text in {
+        "lakewarden/__init__.py": "def smaller(one, other):\n    return one if one <= other else other\n",
+        "tests/test_it.py": "from lakewarden import smaller\n\ndef test_it():\n    assert smaller(1, 2) == 1\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\n",
+        "README.md": "",
+    }.items():
+        (tmp_path / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / path).write_text(text)
+    return tmp_path / "tree"
+
+
+def test_a_trial_tells_what_is_seen_from_what_survives_and_from_what_is_no_trial(tree: Path, tmp_path: Path) -> None:
+    def mutation(old: str, new: str, test: str = "tests/test_it.py::test_it", excused: str = "") -> Mutation:
+        return Mutation("a fault", "a rule", "lakewarden/__init__.py", old, new, (test,), excused)
+
+    seen, survives = mutation("one <=", "one >"), mutation("one <=", "one <")
+    absent, twice = mutation("nothing", ""), mutation("other", "one")
+    broken, untested = mutation("return one", "return ("), mutation("one <=", "one >", "tests/test_it.py::test_other")
+    (tmp_path / "copy").mkdir()
+    copy = Copy(tree, tmp_path / "copy")
+    outcomes = [copy.try_out(each) for each in (seen, survives, absent, twice, broken, untested, seen)]
+    assert [each.outcome for each in outcomes] == [
+        Outcome.SEEN,
+        Outcome.SURVIVED,
+        *[Outcome.BROKEN] * 4,
+        Outcome.SEEN,
+    ]
+    assert outcomes[0].told == "tests/test_it.py::test_it"
+    assert "<=" in (tree / "lakewarden" / "__init__.py").read_text(), "the tree itself stays as it is"
+    excused = mutation("one <=", "one <", excused="equal ones are the same")
+    assert [is_sound(each, outcomes[1]) for each in (survives, excused)] == [False, True]
+    assert [is_sound(each, outcomes[0]) for each in (seen, excused)] == [True, False]
