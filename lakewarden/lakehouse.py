@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.job import Job, Queueable
     from lakewarden.operations.read import Freshness
     from lakewarden.operations.tags import Tag
+    from lakewarden.operations.upgrade import UpgradedStorage
     from lakewarden.operator import Operator
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.report import ScopeReport
@@ -325,6 +326,18 @@ class Lakehouse:
         from lakewarden.operations.check import check
 
         return check(self.warehouse, self._engine.run, storage)
+
+    def upgrade(self) -> list[UpgradedStorage]:
+        """Brings a warehouse that an earlier release made to the newest format: gives every storage its identity and every
+        table its floor. Stop earlier releases before; open the warehouse again afterwards.
+
+        Raises:
+            StorageUnavailable, StorageRefused, Corrupt: a storage, or the table of a scope that was flushed, is not there;
+                nothing was upgraded.
+        """
+        from lakewarden.operations.upgrade import upgrade
+
+        return upgrade(self.warehouse)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
         """How every storage is, or that one: what can be done there, how fast, and with `extended` how much lies there.

@@ -19,6 +19,7 @@ from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.warehouse import Warehouse
 
 _LOOKS = 3
 """A directory that is listed while objects of it become one may show neither."""
@@ -111,6 +112,24 @@ def forget(target: ScopeTarget, upto: int) -> None:
         before = floor_at(target.floor).look().known(target.mark) or Known(0, NOTHING, 0)
         given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True)
         raise_floors([Noted(target, given_up)]).check()
+
+
+def known_version(target: ScopeTarget) -> int:
+    """The version that is known of the scope now; `NOTHING` where none is."""
+    known = None if target.floor is None else floor_at(target.floor).look().known(target.mark)
+    return NOTHING if known is None or known.forgotten else known.version
+
+
+def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
+    """Takes back what was noted of scopes that were moved since."""
+    catalog = warehouse.catalog.read()
+    for one in noted:
+        table = catalog.tables.get(one.target.scope.table)
+        if table is None or table.log_id != one.target.app_id.rpartition("/")[2]:
+            continue
+        now = warehouse.target_of(catalog, table, one.target.scope.user)
+        if now.location != one.target.location:
+            forget(now, one.known.watermark)
 
 
 def copy_floor(floor: FloorPlace, root: StorageRoot) -> None:

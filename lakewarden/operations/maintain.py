@@ -11,7 +11,7 @@ from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
-from lakewarden.operations.floors import Noted, known_of, raise_floors
+from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
 from lakewarden.operations.leases import forget_expired, leased_versions
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.operations.plan import ScopePlan
@@ -85,17 +85,24 @@ def maintain_targets(
     away = ((target, present.why_not(target)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, operation, error, now) for target, error in away]
     sync({report.uri for report in reports if report.outcome == "done"})
-    reports = _noted(targets, reports)
+    reports = _noted(warehouse, targets, reports)
     if isinstance(options, VacuumOptions) and not dry_run:
         _forget_leases(warehouse, targets, now)
     return reports
 
 
-def _noted(targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
-    """The reports, with those failed whose new versions could not be noted on the floors."""
+def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+    """The reports, with those failed whose new versions could not be noted on the floors.
+
+    A commit may have come behind a freeze, and then the version stays behind: so whatever was moved is looked at afterwards.
+    A move that this look misses has seen the note.
+    """
     pairs = list(zip(targets, reports, strict=True))
     done = [(target, known_of(target, report)) for target, report in pairs if report.outcome == "done"]
-    unnoted = raise_floors([Noted(target, known) for target, known in done if known is not None])
+    noted = [Noted(target, known) for target, known in done if known is not None]
+    unnoted = raise_floors(noted)
+    if noted:
+        forget_moved(warehouse, noted)
     return [unnoted.judged(target, report) for target, report in pairs]
 
 

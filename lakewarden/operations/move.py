@@ -21,7 +21,7 @@ from lakewarden.delta.commits import LOG
 from lakewarden.errors import Conflict, InUse
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized, in_process
-from lakewarden.operations.floors import copy_floor
+from lakewarden.operations.floors import copy_floor, forget, known_version
 from lakewarden.operations.leases import leased_versions
 from lakewarden.operations.move_scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
 from lakewarden.operations.presence import Presence
@@ -90,8 +90,7 @@ class Mover:
                 return [*reports, *self._reopen()]
             sync({self._place(storage_id).uri})
             self._check_present(storage_id)
-            if self.warehouse.identifies:
-                copy_floor(self.warehouse.floor(self._table()), self._root(storage_id))
+            self._note(storage_id, reports)
             self.reach("move:frozen")
             self._change(lambda newest: switch_table(newest, self.name))
             self.reach("move:switched")
@@ -122,6 +121,18 @@ class Mover:
         self.reach("move:cleared")
         self._change(lambda newest: end_move(newest, self.name))
         return reports
+
+    def _note(self, storage_id: str, reports: Sequence[ScopeReport]) -> None:
+        """Tells the new storage what is known. A version above the frozen one does not come along, and is not missed there."""
+        if not self.warehouse.identifies:
+            return
+        catalog = self.warehouse.catalog.read()
+        table = find_table(catalog, self.name)
+        copy_floor(self.warehouse.floor(table), self._root(storage_id))
+        for report in reports:
+            target = self.warehouse.target_on(storage_id, catalog, table, report.scope.user)
+            if report.state is not None and known_version(target) > report.state.version:
+                forget(target, report.state.last_seq)
 
     def _leave(self) -> list[ScopeReport]:
         """Empties the old place."""

@@ -1,0 +1,26 @@
+"""`lakewarden upgrade`: a warehouse of an earlier release, brought to the newest format."""
+
+from __future__ import annotations
+
+import typer
+
+from lakewarden.cli.context import invocation
+from lakewarden.cli.output import Row, cell
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(upgrade)
+
+
+def upgrade(context: typer.Context) -> None:
+    """Give every storage its identity and every table its floor; older releases refuse the warehouse from then on. Stop them
+    before."""
+    call = invocation(context)
+    with call.lake("upgrade") as lake:
+        found = lake.upgrade()
+    call.emit([_row(cell(one)) for one in found], empty="nothing to upgrade")
+
+
+def _row(value: object) -> Row:
+    assert isinstance(value, dict), "a dataclass becomes an object"
+    return value
