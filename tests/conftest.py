@@ -6,6 +6,7 @@ Where the server is missing, its tests are skipped; `LAKEWARDEN_REQUIRE=minio,po
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ _ONE_WORKER = ("spark", "browser", "dagster")
 # Slow is a matter of the machine, not of the code: examples have no deadline, pytest-timeout ends what hangs.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None, print_blob=True)
+settings.register_profile("fast", settings.get_profile("dev"), max_examples=15)
 settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
@@ -49,6 +51,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group is not None:
             # One group for all of them: a Dagster run and a Spark job side by side would only slow each other.
             item.add_marker(pytest.mark.xdist_group("heavy"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays: looking through it time and again is a tenth of the tests' work
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def _store_of(item: pytest.Item) -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from docs.generate import pages
+from lakewarden.cli.main import main
 
 _ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,26 +60,31 @@ def _files_that_run() -> Iterator[ParameterSet]:
 
 
 @pytest.mark.parametrize(("path", "blocks"), list(_files_that_run()))
-def test_snippets_run(path: Path, blocks: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_run(
+    path: Path, blocks: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("LAKEWARDEN_")]:
         monkeypatch.delenv(name)
     names: dict[str, object] = {"__name__": "snippet"}
     for block in blocks:
         if block.language == "console":
-            _run_commands(block, path)
+            _run_commands(block, path, capsys)
         else:
             # The newlines in front make a traceback point at the line of the document.
             exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), names)
 
 
-def _run_commands(block: Block, path: Path) -> None:
+def _run_commands(block: Block, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command in this process, as tests/cli runs them: starting a program for each takes longer than what they do."""
     for offset, line in enumerate(block.text.splitlines()):
         if line.startswith("$ "):
-            command = shlex.split(line.removeprefix("$ "), comments=True)
-            program = Path(sys.executable).with_name(command[0])
-            done = subprocess.run([str(program), *command[1:]], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{path.name}:{block.line + offset}: {line}\n{done.stdout}{done.stderr}"
+            program, *arguments = shlex.split(line.removeprefix("$ "), comments=True)
+            assert program == "lakewarden"
+            with pytest.raises(SystemExit) as ended:
+                main(arguments)
+            out, err = capsys.readouterr()
+            assert ended.value.code in (0, None), f"{path.name}:{block.line + offset}: {line}\n{out}{err}"
 
 
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)

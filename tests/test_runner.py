@@ -61,6 +61,7 @@ class _Broken(Operator):
         raise KeyError(job.job_id)
 
 
+@pytest.mark.slow
 def test_a_killed_job_stops_between_scopes_and_the_next_one_does_the_rest(lake: Lakehouse) -> None:
     _write(lake, 300)
     job = lake.enqueue("flush", NOTES)

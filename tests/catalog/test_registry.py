@@ -151,6 +151,7 @@ def _add_many(root: str, process: int) -> None:
         assert user in registry.users("t")
 
 
+@pytest.mark.slow
 def test_processes_that_add_and_fold_lose_nobody(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_add_many, args=(str(tmp_path), number)) for number in range(3)]

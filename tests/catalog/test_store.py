@@ -192,6 +192,7 @@ def _change_many(root: str, process: int) -> None:
         acknowledged.put(name, b"")
 
 
+@pytest.mark.slow
 def test_four_processes_lose_no_change(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_change_many, args=(str(tmp_path), number)) for number in range(4)]

@@ -37,6 +37,7 @@ def _line(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGTERM, None], ids=["terminated", "nobody reads"])
 def test_each_event_is_a_line_until_somebody_ends_it(warehouse_uri: str, end: signal.Signals | None) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
@@ -62,6 +63,7 @@ def test_each_event_is_a_line_until_somebody_ends_it(warehouse_uri: str, end: si
         assert lake.live_queries() == []
 
 
+@pytest.mark.slow
 def test_what_ends_it_is_one_line(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake).write(notes({1: "a"}), user="u")

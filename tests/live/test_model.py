@@ -14,6 +14,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
 from lakewarden.settings import LogSettings, Settings
+from tests.fixtures.examples import examples
 
 _USERS = ("ada", "bob")
 _STEPS = 45
@@ -121,7 +122,7 @@ class World:
         return self.lake.subscribe(query, user=user or "root", from_seq=seq, batch_size=self.rng.choice((1, 100)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_each_event_comes_once_and_in_order(warehouse_uri: str, seed: int) -> None:
     rng = random.Random(seed)
     settings = Settings(log=LogSettings(carry_below=rng.choice((0.0, 0.5, 1.0))))

@@ -6,6 +6,8 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from lakewarden.clock import random_id
 from lakewarden.log.settle import settle
 from lakewarden.log.view import rows_of
@@ -37,6 +39,7 @@ def flush(root: str) -> list[int]:
     return ids
 
 
+@pytest.mark.slow
 def test_four_processes_append_while_a_fifth_flushes(tmp_path: Path) -> None:
     root = str(tmp_path)
     flushed: list[int] = []

@@ -17,6 +17,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.table import TableClient
+from tests.fixtures.examples import examples
 
 _NAMES = ("a", "b", "c", "d")
 _WIDER = {"SMALLINT": "INT", "INT": "BIGINT", "FLOAT": "DOUBLE"}
@@ -181,4 +182,4 @@ class Evolution(RuleBasedStateMachine):
 
 
 TestEvolution = Evolution.TestCase
-TestEvolution.settings = settings(max_examples=40, stateful_step_count=30)
+TestEvolution.settings = settings(max_examples=examples(40), stateful_step_count=30)

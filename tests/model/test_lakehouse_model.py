@@ -21,6 +21,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, LogSettings, Settings
 from tests.fixtures.bucket import STORE, fresh_place
+from tests.fixtures.examples import examples
 from tests.fixtures.lakes import Rows, eventual, keys, notes, strong
 
 _USER_TABLE = "chat.notes"
@@ -292,7 +293,7 @@ class LakehouseMachine(RuleBasedStateMachine):
 _TORTURE = settings.get_current_profile_name() == "torture"
 
 TestLakehouseModel = LakehouseMachine.TestCase
-_EXAMPLES = 300 if _TORTURE else 40 if STORE == "disk" else 5
+_EXAMPLES = 300 if _TORTURE else examples(40) if STORE == "disk" else 5
 TestLakehouseModel.settings = settings(max_examples=_EXAMPLES, stateful_step_count=40 if _TORTURE else 25)
 
 

@@ -19,6 +19,7 @@ from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
+from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, keys, make_notes, notes
 
 _SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
@@ -151,7 +152,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=30 if STORE == "disk" else 5)
+@settings(max_examples=examples(30) if STORE == "disk" else 5)
 @given(_STEPS)
 def test_what_somebody_needs_stays(steps: list[Step]) -> None:
     with fresh_place() as place:

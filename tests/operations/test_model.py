@@ -19,6 +19,7 @@ from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
+from tests.fixtures.examples import examples
 from tests.operations.steps import compact, data_files, manifest_paths, set_time
 
 _RETENTION = timedelta(hours=168)
@@ -139,7 +140,7 @@ _STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60 if STORE == "disk" else 10)
+@settings(max_examples=examples(60) if STORE == "disk" else 10)
 @given(st.lists(_STEPS, max_size=16))
 def test_any_sequence_equals_a_dictionary(steps: list[Step]) -> None:
     with fresh_place() as place:
@@ -152,6 +153,7 @@ def test_any_sequence_equals_a_dictionary(steps: list[Step]) -> None:
             world.now += timedelta(seconds=1)
 
 
+@pytest.mark.slow
 def test_a_year_of_weeks(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.flush({1: "a"}, set())

@@ -220,6 +220,7 @@ def test_a_table_that_was_made_anew_on_a_fence_and_never_flushed(lake: Lakehouse
     assert shared.read(freshness="eventual").to_pylist() == [{"id": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", _STEPS)
 def test_interrupted_anywhere_it_goes_on(lake: Lakehouse, step: str) -> None:
     with pytest.raises(Died):
@@ -237,6 +238,7 @@ def test_interrupted_anywhere_it_goes_on(lake: Lakehouse, step: str) -> None:
     assert eventual(table, "new") == {50: "meanwhile"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", _BEFORE_SWITCH)
 def test_cancelled_it_stays_and_may_be_moved_again(lake: Lakehouse, step: str) -> None:
     with pytest.raises(Died):
@@ -279,6 +281,7 @@ def _move_until(uri: str, step: str, scopes: int) -> None:
         _move(lake, run=one_by_one, reach=killed_at(step))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "scopes"), [("move:frozen", -1), ("", 1), ("", 3), ("", 5)])
 def test_killed_anywhere_it_goes_on(lake: Lakehouse, step: str, scopes: int) -> None:
     assert exit_status(_move_until, lake.warehouse.uri, step, scopes) == KILLED
@@ -402,6 +405,7 @@ def _until(stop: threading.Event, work: Callable[[int], None], faults: list[Exce
             return
 
 
+@pytest.mark.slow
 def test_writers_flushers_and_readers_race_with_the_move(lake: Lakehouse) -> None:
     """Every acknowledged row is there once, and no read ever shows less than was acknowledged before it began."""
     stop, table = threading.Event(), _table(lake)

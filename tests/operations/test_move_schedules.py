@@ -18,6 +18,7 @@ from lakewarden.operations.move import Mover
 from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName
 from tests.fixtures.bucket import STORE, fresh_place
+from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
 
 T = TypeVar("T")
@@ -140,7 +141,7 @@ def _too_large(task: FlushTask) -> ScopeReport:
     raise AssertionError(f"{task.target.scope} is small")
 
 
-@settings(max_examples=max(12, settings().max_examples // 8) if STORE == "disk" else 5)
+@settings(max_examples=max(examples(12), settings().max_examples // 8) if STORE == "disk" else 5)
 @given(
     plan=st.dictionaries(st.integers(20, 90), st.sampled_from(_ACTIONS), max_size=8),
     first=st.lists(st.sampled_from(_ACTIONS), min_size=1, max_size=4),

@@ -103,6 +103,7 @@ def _take(count: int) -> list[int]:
     return [number for part in parts for number in part]
 
 
+@pytest.mark.slow
 def test_snowflakes_differ_between_processes_and_threads() -> None:
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
         taken = [number for part in pool.map(_take, [20_000] * 6) for number in part]

@@ -8,12 +8,14 @@ A case is an optional line `@user role` (else the operator, root as system), the
     => jobs 1                  so many jobs were started
     => CODE some words         an error with that code, whose message holds these words
 
-Cases of a file share a warehouse and run in order. `#` begins a comment line.
+Cases of a file share a warehouse and run in order, each person's in one session but for those that choose a namespace, which
+would stay chosen. `#` begins a comment line.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +24,10 @@ from lakewarden import Lakehouse
 from lakewarden.cli.values import json_rows
 from lakewarden.errors import LakewardenError
 from lakewarden.sql.results import Affected, Events, Result, Rows, Started
+from lakewarden.sql.session import SqlSession
 
 CORPUS = Path(__file__).parent / "corpus"
+_CHOOSES = re.compile(r"\b(USE|SET)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,26 @@ def _case(block: list[tuple[int, str]]) -> Case:
     return Case(start, user, role, "\n".join(lines[:mark]), lines[mark][3:].strip(), tuple(lines[mark + 1 :]))
 
 
-def outcome(lake: Lakehouse, case: Case) -> tuple[str, tuple[str, ...]]:
+class Sessions:
+    """The sessions of the persons of one file: opening DuckDB takes longer than most cases."""
+
+    def __init__(self, lake: Lakehouse) -> None:
+        self._lake = lake
+        self._open: dict[tuple[str, str], SqlSession] = {}
+
+    def of(self, case: Case) -> SqlSession:
+        if _CHOOSES.search(case.statement):
+            return self._lake.session(user=case.user, role=case.role)
+        person = (case.user, case.role)
+        if person not in self._open:
+            self._open[person] = self._lake.session(user=case.user, role=case.role)
+        return self._open[person]
+
+
+def outcome(sessions: Sessions, case: Case) -> tuple[str, tuple[str, ...]]:
     """What came of the last statement of the case, in the corpus' own words."""
     try:
-        results = lake.sql(case.statement, user=case.user, role=case.role)
+        results = sessions.of(case).sql(case.statement)
     except LakewardenError as error:
         return f"{error.code} {error.message}", ()
     return _told(results[-1]) if results else ("nothing", ())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from tests.sql.corpus import CORPUS, agrees, cases, outcome
+from tests.sql.corpus import CORPUS, Sessions, agrees, cases, outcome
 
 FILES = sorted(CORPUS.glob("*.txt"))
 
@@ -16,8 +16,9 @@ FILES = sorted(CORPUS.glob("*.txt"))
 def test_the_outcomes_are_those_of_the_file(path: Path, warehouse_uri: str) -> None:
     wrong = []
     with Lakehouse.open(warehouse_uri) as lake:
+        sessions = Sessions(lake)
         for case in cases(path):
-            told, rows = outcome(lake, case)
+            told, rows = outcome(sessions, case)
             if not agrees(case, told, rows):
                 wrong.append("\n".join([f"{path.name}:{case.line}: {case.statement}", f"  => {told}", *rows]))
     assert not wrong, "\n".join(wrong)

@@ -11,10 +11,11 @@ from pathlib import Path
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
 from lakewarden.settings import SqlSettings
+from tests.fixtures.examples import examples
 from tests.sql.corpus import CORPUS, cases
 from tests.sql.mutate import mutated
 
-COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", "2000"))
+COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", str(examples(2000))))
 SEED = int(os.environ.get("LAKEWARDEN_SEED", "20261121"))
 _LIMIT = 20.0
 """Seconds that no statement may take; the query's own limit is 3."""

@@ -20,6 +20,7 @@ from lakewarden.operations.read import Freshness, Wanted
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
 from lakewarden.table import TableClient
+from tests.fixtures.examples import examples
 from tests.sql.isolation.doors import DOORS, through
 from tests.sql.isolation.world import Leak, World
 
@@ -29,7 +30,7 @@ _ROLES = ("user", "user", "service", "dba", "system", "anonymous")
 _STEPS = st.lists(
     st.tuples(st.sampled_from(range(len(DOORS))), st.integers(0, 4), st.integers(0, 2**32)), min_size=15, max_size=40
 )
-_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, 8)
+_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, examples(8))
 _LIMITS = Settings(sql=SqlSettings(timeout_seconds=5, memory_bytes=256 << 20, result_bytes=16 << 20))
 
 Step = tuple[int, int, int]
@@ -78,6 +79,7 @@ def _a_line_in_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableClient, "scan", chatty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [_another_scope, _an_open_table, _free_impersonation, _a_line_in_the_log])
 def test_a_leak_that_is_planted_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
@@ -87,6 +89,7 @@ def test_a_leak_that_is_planted_is_found(plant: Callable[[pytest.MonkeyPatch], N
         _live(("user", "user", "service"), steps)
 
 
+@pytest.mark.slow
 def test_the_search_looks_at_something() -> None:
     """Most statements are answered, and a good part of the answers holds what the person may know."""
     chance = random.Random(2)

@@ -16,6 +16,7 @@ from lakewarden.sql.parse import parse_query
 from lakewarden.sql.relations import resolved
 from lakewarden.sql.results import Rows
 from lakewarden.sql.statements import Query
+from tests.fixtures.examples import FAST
 
 _UUID = "0191e3c5-7f4a-7cc2-98a1-00000000000"
 _CREATE = """
@@ -95,15 +96,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
 
 @pytest.mark.parametrize("freshness", ["strong", "eventual"])
 def test_any_condition_finds_what_it_finds_in_all_of_the_rows(lake: Lakehouse, freshness: Freshness) -> None:
+    session = lake.session(user="root", role="system")
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("t", lake.table("app.t").read(user="root", freshness=freshness))
-        for condition in _CONDITIONS:
+        for condition in _CONDITIONS[:: 4 if FAST else 1]:
             for chosen in ("id", "count(*)", "title, seen"):
                 expected = sorted(
                     map(repr, connection.sql(f"SELECT {chosen} FROM t WHERE {condition}").to_arrow_table().to_pylist())
                 )
-                found = lake.sql(f"SELECT {chosen} FROM app.t WHERE {condition}", freshness=freshness)[-1]
+                found = session.sql(f"SELECT {chosen} FROM app.t WHERE {condition}", freshness=freshness)[-1]
                 assert isinstance(found, Rows)
                 assert sorted(map(repr, found.table.to_pylist())) == expected, (condition, chosen)
 
