@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=20)
     parser.add_argument("--keep", type=Path, help="a directory for what a violation left")
     parser.add_argument("--room", type=Path, default=room(Path(tempfile.gettempdir())), help="where disks are made")
-    parser.add_argument("--deaf", action="store_true", help="the library's own syncs do nothing: shows what the cuts find")
+    parser.add_argument("--deaf", choices=["fsync", "syncfs"], default="", help="the library's own do nothing")
     arguments = parser.parse_args()
     broken = False
     campaign = Campaign(arguments.kind, arguments.room, arguments.keep, arguments.deaf)

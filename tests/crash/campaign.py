@@ -28,7 +28,7 @@ from tests.crash.disk import Disk, formatted
 from tests.crash.inspection import Inspection, inspect
 from tests.crash.journal import Journal, Story, read_story
 from tests.crash.perform import open_lake, prepare
-from tests.crash.power import Power, draw_moment
+from tests.crash.power import Deaf, Power, draw_moment
 from tests.crash.steps import Expected
 from tests.crash.workload import work
 
@@ -71,8 +71,7 @@ class Campaign:
     kind: str
     room: Path
     keep: Path | None = None
-    deaf: bool = False
-    """The library's own syncs do nothing: what a campaign that finds something looks like."""
+    deaf: Deaf = ""
 
 
 def cuts_of(campaign: Campaign, seed: int, cuts: int) -> Iterator[Cut]:

@@ -7,6 +7,7 @@ the journal with all names so far: both happen here at drawn events, since they 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
@@ -16,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tests.crash.disk import cut
 from tests.crash.journal import Journal
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 _CALLS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "os.listdir"}
 _NEVER = 1 << 40
+
+Deaf = Literal["", "fsync", "syncfs"]
+"""Which of the library's own syncs do nothing: what a campaign that finds something looks like."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,9 @@ def draw_moment(rng: Random) -> Moment:
 
 
 class Power:
-    """Counts the events of this process on one disk, and cuts. `deaf`: the library's own syncs do nothing."""
+    """Counts the events of this process on one disk, and cuts."""
 
-    def __init__(
-        self, mounted: str, warehouse: str, moment: Moment, journal: Journal, rng: Random, *, deaf: bool = False
-    ) -> None:
+    def __init__(self, mounted: str, warehouse: str, moment: Moment, journal: Journal, rng: Random, *, deaf: Deaf = "") -> None:
         self._mounted = mounted
         self._warehouse = warehouse
         self._moment = moment
@@ -95,7 +97,9 @@ class Power:
     def watch(self) -> None:
         """From here on events count; for the rest of this process's life."""
         sys.addaudithook(self._audit)
-        os.fsync = self.counted((lambda descriptor: None) if self._deaf else self._sync)
+        os.fsync = self.counted((lambda descriptor: None) if self._deaf == "fsync" else self._sync)
+        if self._deaf == "syncfs":
+            ctypes.CDLL = _DeafLibrary  # type: ignore[misc,assignment]
         if self._moment.late:
             threading.Thread(target=self._cut_late, daemon=True).start()
 
@@ -187,3 +191,10 @@ class Power:
             self._sync(descriptor)
         finally:
             os.close(descriptor)
+
+
+class _DeafLibrary:
+    """The C library as `ctypes` shows it, where all that is called of it is `syncfs`."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.syncfs = lambda _descriptor: 0

@@ -79,8 +79,9 @@ def test_what_was_acknowledged_survives_a_cut(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("disk")
 @pytest.mark.parametrize("kind", ["ext4-ordered"], indirect=True)
-def test_a_library_that_does_not_sync_is_found_out(kind: str, tmp_path: Path) -> None:
-    found = _campaign(tmp_path, "--kind", kind, "--seed", "1", "--cuts", str(_DEAF_CUTS), "--deaf")
+@pytest.mark.parametrize("deaf", ["fsync", "syncfs"])
+def test_a_library_that_does_not_sync_is_found_out(kind: str, deaf: str, tmp_path: Path) -> None:
+    found = _campaign(tmp_path, "--kind", kind, "--seed", "1", "--cuts", str(_DEAF_CUTS), "--deaf", deaf)
     assert [one for one in found if one["wrong"]]
 
 
