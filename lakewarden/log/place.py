@@ -139,7 +139,7 @@ class Placing:
         # A call that fails leaves nothing: to go on from where it stopped would be to go on without a look.
         known, self._next = self._next, None
         floor = None if self._awake else self._floor()  # first: what is settled by now, the look at the log shows
-        looked = False
+        looked, lost = False, None
         for attempt in range(_LOST_RACES):
             listed = known is None or (attempt > 0 and attempt % PROBES == 0)
             looked = looked or listed
@@ -147,14 +147,14 @@ class Placing:
             self._check_floor(floor, position)
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
-            self._admit(segment, None)
+            self._admit(segment, lost)
             if self._append_at(position, segment):
                 self._next = self._beyond(position)
                 self._links.made(position, segment.put_id, segment.rows)
                 self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
-            self._admit(segment, position if looked else None)
+            lost = position if looked else None
             if after is not None:
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
             known = self._beyond(position)

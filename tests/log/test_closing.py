@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.closing import close_user, gone_since, leave_out, open_user
 from lakewarden.log.cut import decode_cut, newest_cut
+from lakewarden.log.mend import jump
 from lakewarden.log.place import PROBES
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.rewound import note_rewound
@@ -114,6 +116,36 @@ def test_an_append_that_slept_through_an_erasure_puts_nothing_into_the_new_start
     assert pending_ids(store, "u") == [3]
 
 
+def test_an_append_whose_positions_an_erasure_fills_puts_nothing_into_the_new_start(store: Store, tmp_path: Path) -> None:
+    """It finds each of them taken, and lists the log when the user is open again."""
+    writer(store).append(notes("u", 1))
+    slow, filled, go_on = Store(tmp_path), threading.Event(), threading.Event()
+
+    def erase_slowly() -> None:
+        def wait(step: str) -> None:
+            if step == "erase:filled":
+                filled.set()
+                assert go_on.wait(10)
+
+        erase(store, "u", wait)
+        open_user(store, LOG, "U")
+
+    eraser = threading.Thread(target=erase_slowly)
+
+    def meanwhile(call: str, _key: str) -> None:
+        if call == "create" and slow.calls["create"] == 1:
+            eraser.start()
+            assert filled.wait(10)
+        if call == "list" and slow.calls["create"] == PROBES:
+            go_on.set()
+            eraser.join(10)
+
+    slow.before = meanwhile
+    with pytest.raises(BeingErased):
+        writer(slow).append(notes("u", 2))
+    assert (slow.calls["create"], rows_of_user(store, "u")) == (PROBES, 0)
+
+
 def test_a_user_who_began_anew_is_erased_again(store: Store) -> None:
     for _ in range(2):
         writer(store).append(notes("u", 1))
@@ -163,6 +195,22 @@ def test_a_settle_keeps_who_is_closed_who_was_erased_and_who_went_back(store: St
     after = newest_cut(store, LOG)
     assert after.version > before.version
     assert (after.closed, after.erased, after.rewound) == (("U", "V"), {"U": PROBES - 1}, {"W": 3})
+
+
+@pytest.mark.parametrize("open_again", [False, True])
+def test_a_jump_past_a_lost_state_brings_no_erased_row_back(store: Store, open_again: bool) -> None:
+    """An object with the user's rows is there again, under the name of what a lost cut had carried."""
+    writer(store).append(joined(notes("u", 1), notes("v", 1)))
+    settled(store, "w")
+    settle(store, view_of(store), {"v": view_of(store).end}, settings=LogSettings(carry_below=2), new_id=random_id)
+    (carried,) = newest_cut(store, LOG).carry
+    data = store.get(carried)
+    erase(store, "u")
+    if open_again:
+        open_user(store, LOG, "U")
+    store.create(names.carry_key(LOG, newest_cut(store, LOG).version + 1, "0" * 32), data)
+    jump(store, LOG, 50, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
+    assert rows_of_user(store, "u") == 0
 
 
 def test_the_cuts_of_an_erasure_remember_many_before_it(store: Store) -> None:
