@@ -123,14 +123,15 @@ class ScopeRegistry:
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
 
     def _look(self, table_id: str) -> _Look:
-        """A listing is no moment's picture: it holds if no newer fold is there when all of it has been read."""
+        """A listing is no moment's picture: it holds if no newer fold is there when all of it has been read. One that shows
+        exactly what was read before misses nothing that was folded since."""
         for _ in range(_ATTEMPTS):
-            keys = self._keys(table_id)
+            keys, before = self._keys(table_id), self._read_of(table_id)
             try:
                 look = self._read_all(table_id, keys)
             except Missing:
                 continue
-            if _newest(self._keys(table_id)) == look.fold:
+            if (keys and before.issuperset(keys) and len(keys) == len(before)) or _newest(self._keys(table_id)) == look.fold:
                 return look
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
 
@@ -143,6 +144,9 @@ class ScopeRegistry:
         needed = {newest, *entries}
         self._read = {k: part for k, part in self._read.items() if k in needed or not k.startswith(f"{_prefix(table_id)}/")}
         return _Look(number, fold.users, entries, tuple(key for key in keys if key not in needed))
+
+    def _read_of(self, table_id: str) -> frozenset[str]:
+        return frozenset(key for key in self._read if key.startswith(f"{_prefix(table_id)}/"))
 
     def _keys(self, table_id: str) -> list[str]:
         return [stored.key for stored in self._store.list(_prefix(table_id))]

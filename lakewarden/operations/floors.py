@@ -18,6 +18,7 @@ from lakewarden.log.position import position_of
 from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.warehouse import Warehouse
 
@@ -172,6 +173,12 @@ def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[S
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = zip(wanted, pool.map(fault, wanted), strict=True)
         return {standing: error for standing, error in found if error is not None}
+
+
+def shown(standings: Iterable[Standing]) -> set[StorageRoot]:
+    """Object stores that just listed a floor of ours: a bucket that was made again has none. (A mount point may have one.)"""
+    found = ((standing.root, FloorPlace.on_storage(standing.root.location, standing.floor.table_id)) for standing in standings)
+    return {root for root, place in found if local_path(root.location.uri) is None and floor_at(place).seen != NOTHING}
 
 
 def check_floor(state: ObjectStore, standing: Standing) -> None:

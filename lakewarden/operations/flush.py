@@ -26,7 +26,7 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.log.view import LogView, PendingRows, read_views
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
-from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors
+from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.job import new_job_id
 from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -85,8 +85,7 @@ def flush_scopes(
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
     planned, held = _tasks(warehouse, catalog, due, job_id)
-    present = Presence.of(task.target for task in planned)
-    refused = _refused(warehouse, planned, present)
+    present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
     held += _failed(planned, refused)
     small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
@@ -248,16 +247,17 @@ def _tasks(
     return tasks, held
 
 
-def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask], present: Presence) -> Mapping[Scope, LakewardenError]:
-    """Scopes whose storage is not there, or is older than it was, or younger than the log."""
+def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
+    """The storages, and the scopes whose storage is not there, or is older than it was, or younger than the log."""
     standings = {
         task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
         for task in tasks
-        if task.target.floor is not None and task.target.root is not None and present.why_not(task.target) is None
+        if task.target.floor is not None and task.target.root is not None
     }
     faults = floor_faults(warehouse.state, standings.values())
-    away = {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
-    return away | {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
+    present = Presence.of((task.target for task in tasks), proven=shown(standings.values()))
+    older = {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
+    return present, older | {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
 
 
 def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]) -> list[ScopeReport]:

@@ -3,7 +3,7 @@ flushed into its mount point, and an erasure would find nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.clock import system_clock
@@ -24,16 +24,18 @@ class Presence:
     """Why the others cannot be used."""
 
     @classmethod
-    def of(cls, targets: Iterable[ScopeTarget]) -> Presence:
-        return cls.among({target.root for target in targets if target.root is not None})
+    def of(cls, targets: Iterable[ScopeTarget], proven: Collection[StorageRoot] = ()) -> Presence:
+        return cls.among({target.root for target in targets if target.root is not None}, proven)
 
     @classmethod
-    def among(cls, roots: Iterable[StorageRoot]) -> Presence:
+    def among(cls, roots: Iterable[StorageRoot], proven: Collection[StorageRoot] = ()) -> Presence:
+        """`proven` have just shown that they are there, by something else than their markers."""
         devices: dict[StorageRoot, int | None] = {}
         away: dict[StorageRoot, LakewardenError] = {}
         for root in roots:
             try:
-                confirm(root)
+                if root not in proven:
+                    confirm(root)
                 devices[root] = device_of(root)
             except LakewardenError as error:
                 away[root] = error
