@@ -10,16 +10,17 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.scope import TableName
+from lakewarden.sql.compared import take_kept_forms
 from lakewarden.sql.context import Context
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.literals import check_numbers
 from lakewarden.sql.moment import with_values
 from lakewarden.sql.needs import Needs, hide_seq, needs_of
 from lakewarden.sql.reader import STUMBLES, Lakewarden
-from lakewarden.sql.relations import SEQ, resolved
+from lakewarden.sql.relations import SEQ, Resolved, resolved
 from lakewarden.sql.results import Rows
 
 _DIALECT = Lakewarden()
@@ -39,17 +40,24 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
     """
     made = resolved(query, context.relation, context.namespace, own)
     check_numbers(made.query)
-    needs: dict[TableName, Needs] = {}
-    for name, places in made.tables.items():
+    schemas: dict[TableName, TableSchema] = {}
+    for name in made.tables:
         guarded = context.guarded(name)
         context.door.allow("read", guarded)
         if isinstance(guarded, Table):
-            needs[name] = needs_of(made.query, places, guarded.schema)
-            if SEQ in needs[name].columns:
-                hide_seq(places)
-        else:
-            needs[name] = Needs(())
+            schemas[name] = guarded.schema
+    take_kept_forms(made.query, {id(place): schema for name, schema in schemas.items() for place in made.tables[name]})
+    needs = {name: _needs(made, name, schemas.get(name)) for name in made.tables}
     return Prepared(_whole_text_of(with_values(context, made.query)), needs)
+
+
+def _needs(made: Resolved, name: TableName, schema: TableSchema | None) -> Needs:
+    if schema is None:
+        return Needs(())
+    found = needs_of(made.query, made.tables[name], schema)
+    if SEQ in found.columns:
+        hide_seq(made.tables[name])
+    return found
 
 
 def text_of(query: exp.Expr) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.sql.results import Affected, Rows
 
 _LARGEST = "9" * 38
@@ -133,3 +133,73 @@ def test_current_user_of_a_user_table_is_whose_row_it_is(lake: Lakehouse) -> Non
         ["ben"],
         ["cyd"],
     ]
+
+
+_ID, _WRITTEN = "550e8400-e29b-41d4-a716-446655440000", "550E8400-E29B-41D4-A716-446655440000"
+_KEPT = "CREATE SHARED TABLE app.k (id UUID PRIMARY KEY, t TIME, name TEXT)"
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT id FROM app.k WHERE id = '{_WRITTEN}'",
+        f"SELECT id FROM app.k WHERE '{_WRITTEN}' = ID",
+        f"SELECT id FROM app.k WHERE id IN ('no uuid', ('{_WRITTEN}'))",
+        f"SELECT id FROM app.k WHERE id BETWEEN '{_WRITTEN}' AND UUID '{_WRITTEN}'",
+        f"SELECT k.id FROM app.k JOIN app.k AS other USING (id) WHERE id = UUID '{_WRITTEN}'",
+        f"SELECT id FROM app.k WHERE id IS NOT DISTINCT FROM '{_WRITTEN}'",
+        f"SELECT id FROM app.v WHERE id = '{_WRITTEN}'",
+        f"SELECT one FROM (SELECT id AS one FROM app.k) x WHERE x.one = '{_WRITTEN}'",
+        f"WITH x AS (SELECT * FROM app.k) SELECT id FROM x WHERE id = '{_WRITTEN}'",
+        f"SELECT id FROM (SELECT id FROM app.k UNION ALL SELECT id FROM app.k WHERE false) WHERE id = '{_WRITTEN}'",
+        f"SELECT id FROM app.k WHERE EXISTS (SELECT 1 FROM range(1) WHERE k.id = '{_WRITTEN}')",
+        f"SELECT id FROM app.k WHERE CASE id WHEN '{_WRITTEN}' THEN true ELSE false END",
+        f"SELECT id FROM app.k WHERE NOT id <> '{_WRITTEN}'",
+    ],
+)
+def test_a_uuid_is_found_however_it_is_written(lake: Lakehouse, query: str, flushed: bool) -> None:
+    lake.sql(f"{_KEPT}; CREATE VIEW app.v AS SELECT * FROM app.k; INSERT INTO app.k VALUES ('{_WRITTEN}', NULL, 'one')")
+    lake.sql("INSERT INTO app.k VALUES (UUID_V7(), NULL, 'two')")
+    if flushed:
+        lake.flush("app.k")
+    assert _rows(lake, query) == [(_ID,)]
+
+
+def test_a_uuid_is_changed_and_removed_however_it_is_written(lake: Lakehouse) -> None:
+    lake.sql(f"{_KEPT}; INSERT INTO app.k VALUES ('{_WRITTEN}', NULL, 'one'); STORAGE FLUSH TABLE app.k")
+    assert lake.sql(f"UPDATE app.k SET name = 'two' WHERE id = '{_WRITTEN}'") == [Affected(1)]
+    assert lake.sql(f"DELETE FROM app.k WHERE id = '{_WRITTEN}'") == [Affected(1)]
+
+
+def test_text_keeps_its_case_beside_a_uuid(lake: Lakehouse) -> None:
+    lake.sql(f"{_KEPT}; INSERT INTO app.k VALUES ('{_WRITTEN}', NULL, '{_WRITTEN}')")
+    assert _rows(lake, f"SELECT name FROM app.k WHERE name = '{_WRITTEN}'") == [(_WRITTEN,)]
+    assert _rows(lake, f"SELECT upper(id) AS up FROM app.k WHERE upper(id) = '{_WRITTEN}'") == [(_WRITTEN,)]
+    assert _rows(lake, f"SELECT id FROM (SELECT upper(id) AS id FROM app.k) WHERE id = '{_WRITTEN}'") == [(_WRITTEN,)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("t = TIME '09:30:00'", [1]),
+        ("t = '09:30'", [1]),
+        ("TIME '09:30:00.000001' > t", [1]),
+        ("t BETWEEN TIME '09:00:00' AND '17:00'", [1, 2]),
+        ("t IN ('09:30', TIME '23:59:59.999999')", [1, 3]),
+        ("t <> CAST('09:30' AS TIME)", [2, 3]),
+        ("CASE t WHEN '16:00' THEN true ELSE false END", [2]),
+        ("t = 34200000000", [1]),
+    ],
+)
+def test_a_time_is_compared_with_a_time(lake: Lakehouse, condition: str, found: list[int]) -> None:
+    lake.sql("CREATE SHARED TABLE app.c (id BIGINT PRIMARY KEY, t TIME)")
+    lake.sql("INSERT INTO app.c VALUES (1, '09:30:00'), (2, TIME '16:00:00'), (3, '23:59:59.999999'), (4, NULL)")
+    assert _rows(lake, f"SELECT id FROM app.c WHERE {condition} ORDER BY id") == [(each,) for each in found]
+    assert lake.sql(f"UPDATE app.c SET t = '10:00:00' WHERE {condition}") == [Affected(len(found))]
+
+
+def test_text_that_is_no_time_is_refused(lake: Lakehouse) -> None:
+    lake.sql("CREATE SHARED TABLE app.c (id BIGINT PRIMARY KEY, t TIME); INSERT INTO app.c VALUES (1, '09:30')")
+    with pytest.raises(InvalidArgument, match="25:00"):
+        lake.sql("SELECT id FROM app.c WHERE t = '25:00'")
