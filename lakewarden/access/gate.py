@@ -68,14 +68,14 @@ def allow(session: Session, act: Act, table: Guarded | None = None) -> None:
     """Lets it pass, or not. Acts of `rights.TableAct` are upon a table.
 
     Raises:
+        Unsupported: another's place was taken, and the table is SHARED: it has no rows of that user, whatever the role.
         PermissionDenied: the session's role may not.
-        Unsupported: another's place was taken, and the table is SHARED: it has no rows of that user.
     """
+    if session.actor is not None and table is not None and table.type == "SHARED":
+        raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows are no user's own")
     who = _who_may(act, table)
     if session.role not in who:
         raise PermissionDenied(f"role {session.role!r} may not {_spoken(act, table)}; {_named(who)} may")
-    if session.actor is not None and table is not None and table.type == "SHARED":
-        raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows are no user's own")
 
 
 def impersonate(session: Session, user: str, role: Role | None) -> Session:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden.access.gate import Session, TableOf, allow, impersonate, may, require
-from lakewarden.access.rights import CAPABILITIES, OPTIONS, WAREHOUSE, Capability, WarehouseAct
+from lakewarden.access.rights import ACCESS_LEVELS, CAPABILITIES, OPTIONS, WAREHOUSE, Capability, WarehouseAct
 from lakewarden.access.roles import ALIASES, ROLES, parse_role
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
@@ -157,14 +157,13 @@ def test_an_unknown_user_counts_as_an_ordinary_one() -> None:
     assert impersonate(Session("svc", "service"), "nobody-knows-me", None).role == "user"
 
 
-def test_shared_tables_are_refused_to_those_in_another_s_place_but_only_after_the_role_check() -> None:
-    public = TableOf(TableName("app", "t"), "SHARED", "PUBLIC")
-    private = TableOf(TableName("app", "t"), "SHARED", "PRIVATE")
+def test_shared_tables_are_refused_to_those_in_another_s_place_whatever_their_role() -> None:
     stands_in = impersonate(Session("root", "system"), "alice", "user")
-    with pytest.raises(Unsupported, match="SHARED"):
-        allow(stands_in, "read", public)
-    with pytest.raises(PermissionDenied):
-        allow(stands_in, "read", private)
+    for level in ACCESS_LEVELS:
+        with pytest.raises(Unsupported, match="SHARED"):
+            allow(stands_in, "read", TableOf(TableName("app", "t"), "SHARED", level))
+    with pytest.raises(PermissionDenied, match="role_not_allowed"):
+        impersonate(Session("bob", "user"), "alice", "user")  # asked before any table is looked at
     allow(stands_in, "read", TableOf(TableName("app", "t"), "USER"))
 
 
