@@ -118,9 +118,9 @@ def _cte(table: exp.Expr) -> exp.Expr | None:
     node = table.parent
     while isinstance(table, exp.Table) and node is not None:
         with_ = node.args.get("with_")
-        for each in with_.expressions if with_ is not None else ():
-            if each.alias.lower() == table.name.lower():
-                plain = not each.args["alias"].columns and not with_.recursive
-                return each.this if plain else None
+        if isinstance(with_, exp.With):
+            for each in with_.expressions:
+                if each.alias.lower() == table.name.lower():
+                    return None if each.args["alias"].columns or with_.recursive else each.this
         node = node.parent
     return None
