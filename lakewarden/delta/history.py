@@ -67,7 +67,7 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"there is no Delta table at {target.uri} yet: nothing was flushed")
+        raise NotFound(f"{target.scope} has no Delta table yet: nothing was flushed")
     return entries_of(table, limit, before_version)
 
 

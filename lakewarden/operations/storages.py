@@ -13,12 +13,12 @@ from lakewarden.catalog.names import check_storage_id
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.storage.location import canonical
+from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import Owner, check_same, claim_for
 from lakewarden.storage.paths import check_template
 from lakewarden.storage.probe import probe
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import STATE, Warehouse
 
 _TYPES: dict[str, StorageType] = {"filesystem": "filesystem", "local": "filesystem", "s3": "s3", "gcs": "gcs", "azure": "azure"}
 _SCHEMES: dict[StorageType, tuple[str, ...]] = {
@@ -108,7 +108,9 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
 
     Raises:
         AlreadyExists, InUse, StorageRefused, StorageUnavailable: nothing was made.
+        InvalidArgument: the place is where the warehouse keeps its own.
     """
+    _check_apart(warehouse, storage)
     changes.add_storage(warehouse.catalog.read(), storage)  # what is wrong with it is said before anything is written there
     store = open_store(warehouse.location(storage))
     found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
@@ -116,6 +118,13 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
     found = replace(found, identity=identity if warehouse.identifies else "")
     warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))
     return found
+
+
+def _check_apart(warehouse: Warehouse, storage: Storage) -> None:
+    for own, what in ((changes.LOCAL_BASE, "the storage 'local' is"), (STATE, "the warehouse keeps its state")):
+        taken = join(warehouse.uri, own)
+        if within(storage.base, taken):
+            raise InvalidArgument(f"storage {storage.id!r} cannot be at {storage.base}: {what} at {taken}; choose another place")
 
 
 def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange) -> Storage:
@@ -198,6 +207,8 @@ def _place(id: str, kind: StorageType, base: str, bucket: str) -> str:
     place = canonical(base)
     if place.partition("://")[0].lower() not in schemes and ("://" in place or kind != "filesystem"):
         raise InvalidArgument(f"storage {id!r} is of type {kind}, whose places are {_example(kind)}, not {place}")
+    if not place.strip("/"):
+        raise InvalidArgument(f"storage {id!r}: the root of the file system is no place for one; give a directory of its own")
     delta_uri(place)
     return place
 

@@ -65,7 +65,7 @@ def timeline_now(target: ScopeTarget) -> Timeline:
     """
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"there is no Delta table at {target.uri} yet")
+        raise NotFound(f"{target.scope} has no Delta table yet: nothing was flushed")
     return read_timeline(place_of(target.location), table.version, open_store(target.location).list(""))
 
 

@@ -51,10 +51,13 @@ def join(base_uri: str, relative: str) -> str:
 
 def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
     """Whether two canonical places are the same, or one lies in the other; links of a local disk are followed."""
-    first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (one, other))
-    if folds_case:
-        first, second = first.casefold(), second.casefold()
-    return first.startswith(second) or second.startswith(first)
+    return within(one, other, folds_case) or within(other, one, folds_case)
+
+
+def within(inner: str, outer: str, folds_case: bool = False) -> bool:
+    """Whether a canonical place is the same as another one, or is below it; links of a local disk are followed."""
+    first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (inner, outer))
+    return first.casefold().startswith(second.casefold()) if folds_case else first.startswith(second)
 
 
 def _directory(uri: str, path: str) -> str:

@@ -167,6 +167,22 @@ def test_what_cannot_be_declared(
     assert [path.name for path in tmp_path.iterdir()] == ["warehouse"]
 
 
+@pytest.mark.parametrize("place", ["data", "data/", "data/chat", "_lakewarden", "_lakewarden/jobs", "link/inside"])
+def test_what_the_warehouse_keeps_is_no_place_for_a_storage(lake: Lakehouse, tmp_path: Path, place: str) -> None:
+    make_notes(lake)
+    (tmp_path / "warehouse" / "link").symlink_to(tmp_path / "warehouse" / "data")
+    with pytest.raises(InvalidArgument, match="choose another"):
+        lake.sql(f"CREATE STORAGE cold TYPE filesystem PATH '{tmp_path}/warehouse/{place}'")
+    assert list(lake.warehouse.catalog.read().storages) == ["local"]
+    lake.sql(f"CREATE STORAGE cold TYPE filesystem PATH '{tmp_path}/warehouse/cold'")
+
+
+@pytest.mark.parametrize("place", ["/", "//", "/..", "file:///"])
+def test_the_root_of_the_file_system_is_no_place_for_a_storage(lake: Lakehouse, place: str) -> None:
+    with pytest.raises(InvalidArgument, match="the root of the file system"):
+        lake.sql(f"CREATE STORAGE cold TYPE filesystem PATH '{place}'")
+
+
 def test_local_is_another_word_for_filesystem_and_its_directory_is_made(lake: Lakehouse, tmp_path: Path) -> None:
     made = lake.create_storage("cold", type="LOCAL", base=str(tmp_path / "new" / "cold"))
     assert made.type == "filesystem"
