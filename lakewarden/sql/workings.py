@@ -12,6 +12,7 @@ from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
 from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
@@ -34,20 +35,26 @@ def _audit_log(context: Context) -> Iterator[Row]:
 
 
 def _manifest(context: Context) -> Iterator[Row]:
-    """The manifest.json of every scope that has one, and whether rows wait for it."""
+    """The manifest.json of every scope that has one, and whether rows wait for it; none yet where no flush has met the scope."""
     warehouse = context.lake.warehouse
     catalog = context.catalog()
-    waiting = {pending.scope for pending in context.lake.pending()}
+    waiting = dict.fromkeys(pending.scope for pending in context.lake.pending())
     for table in cold_tables(catalog):
-        for scope in scopes_of(warehouse, table, None):
-            try:
-                text = place_of(warehouse.target(catalog, scope).location).read(NAME)
-            except Missing:
-                continue
-            yield _manifest_row(scope, text, waits=scope in waiting)
+        mine = (scope for scope in waiting if scope.table == table.name)
+        for scope in dict.fromkeys((*scopes_of(warehouse, table, None), *mine)):
+            text = _manifest_of(warehouse.target(catalog, scope))
+            if text is not None or scope in waiting:
+                yield _manifest_row(scope, text, waits=scope in waiting)
 
 
-def _manifest_row(scope: Scope, text: bytes, *, waits: bool) -> Row:
+def _manifest_of(target: ScopeTarget) -> str | None:
+    try:
+        return place_of(target.location).read(NAME).decode(errors="replace")
+    except Missing:
+        return None
+
+
+def _manifest_row(scope: Scope, text: str | None, *, waits: bool) -> Row:
     namespace, name, owner = scope.table.namespace, scope.table.name, scope.user or "shared"
     return {
         "cache_key": f"{namespace}:{name}:{owner}",
@@ -55,7 +62,7 @@ def _manifest_row(scope: Scope, text: bytes, *, waits: bool) -> Row:
         "table_name": name,
         "scope": owner,
         "sync_state": "pending_write" if waits else "in_sync",
-        "manifest_json": text.decode(errors="replace"),
+        "manifest_json": text,
     }
 
 
