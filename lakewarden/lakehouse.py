@@ -26,6 +26,7 @@ from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
+from lakewarden.sql.sessions import Sessions
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
 
@@ -60,6 +61,7 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
+        self.sessions = Sessions()
 
     @cached_property
     def feeds(self) -> Feeds:

@@ -16,6 +16,7 @@ from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
+from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 
@@ -35,6 +36,14 @@ class SqlSession:
         self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._duck = Duck(lake.warehouse.settings.sql)
         self._namespace: str | None = None
+        self._opened_at = warehouse.clock()
+        self._number = lake.sessions.add(self)
+
+    def describe(self) -> OpenSession:
+        """The session as it is now, for those who look at what is open."""
+        mine = self._door.session
+        actor = None if mine.actor is None else mine.actor.user
+        return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at)
 
     def sql(
         self,

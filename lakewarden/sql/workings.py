@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
+from lakewarden.operations.node import this_node
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
@@ -101,6 +102,24 @@ def _stats(context: Context) -> Iterator[Row]:
     return ({"metric_name": name, "metric_value": value} for name, value in figures.items())
 
 
+def _sessions(context: Context) -> Iterator[Row]:
+    for one in context.lake.sessions.now():
+        yield {
+            "session_id": f"{this_node()}:{one.number}",
+            "user_id": one.user,
+            "role": one.role,
+            "actor_user_id": one.actor,
+            "namespace_id": one.namespace,
+            "node_id": this_node(),
+            "opened_at": one.opened_at,
+        }
+
+
+def _transactions(_context: Context) -> Iterator[Row]:
+    """None: each statement is whole by itself, and BEGIN is `UNSUPPORTED`."""
+    return iter(())
+
+
 def _settings(context: Context) -> Iterator[Row]:
     settings = context.lake.warehouse.settings
     for described in described_settings():
@@ -127,6 +146,7 @@ _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "opti
     "last_ping_at": MOMENT,
     "changes": WHOLE,
 }
+_SESSION = texts("session_id", "user_id", "role", "actor_user_id", "namespace_id", "node_id")
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
 
 WORKINGS: dict[str, Listing] = {
@@ -134,6 +154,8 @@ WORKINGS: dict[str, Listing] = {
     "audit_log": Listing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
     "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
     "live": Listing(_LIVE, _live),
+    "sessions": Listing(_SESSION | {"opened_at": MOMENT}, _sessions),
+    "transactions": Listing(texts("transaction_id", "session_id", "user_id", "status") | {"started_at": MOMENT}, _transactions),
     "stats": Listing(texts("metric_name") | {"metric_value": WHOLE}, _stats),
     "settings": Listing(texts("name", "value", "description", "category"), _settings),
 }

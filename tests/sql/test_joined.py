@@ -10,7 +10,7 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.connection import Location
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import LakewardenError, NotFound
+from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
 from lakewarden.operations.job import Job
 from lakewarden.settings import SparkSettings
 from lakewarden.sql.results import Done, Result, Rows, Started
@@ -175,6 +175,22 @@ def test_a_user_is_not_told_where_the_server_keeps_a_scope(warehouse_uri: str) -
         with pytest.raises(NotFound, match=r"app\.t\[ann\] has no Delta table yet") as refused:
             lake.sql("DESCRIBE HISTORY app.t", user="ann", role="user")
         assert warehouse_uri not in refused.value.message
+
+
+def test_the_sessions_of_this_process_are_seen_while_they_are_open(warehouse_uri: str) -> None:
+    query = "SELECT user_id, role, actor_user_id, namespace_id FROM system.sessions ORDER BY opened_at, session_id::TEXT"
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.sql("CREATE NAMESPACE app")
+        ann = lake.session(user="ann", role="service")
+        ann.sql("USE app")
+        ben = ann.execute_as("ben")
+        seen = [tuple(row.values()) for row in _rows(lake.sql(query))]
+        assert seen == [("ann", "service", None, "app"), ("ben", "user", "ann", None), ("root", "system", None, None)]
+        del ann, ben
+        assert [row["user_id"] for row in _rows(lake.sql(query))] == ["root"]
+        assert _rows(lake.sql("SELECT * FROM system.transactions")) == []
+        with pytest.raises(PermissionDenied):
+            lake.sql(query, user="ann", role="service")
 
 
 def test_a_table_moves_to_another_storage(warehouse_uri: str) -> None:
