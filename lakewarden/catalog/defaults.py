@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
 
 from lakewarden.catalog.types import ColumnType
 from lakewarden.catalog.values import convert, reason
@@ -23,6 +27,7 @@ FUNCTIONS: dict[str, frozenset[str]] = {
 """Each function, and the column types that it has values for."""
 
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(\(\s*\))?")
+_MOMENTS = ("NOW", "CURRENT_TIMESTAMP")
 _CONSTANTS: dict[str, object] = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
@@ -62,6 +67,25 @@ def parse_default(text: str, type: ColumnType) -> Default:
         return LiteralDefault(convert(type, value))
     except ValueError as error:
         raise InvalidArgument(f"default {text} does not fit {type}, which takes {reason(type)}") from error
+
+
+def initial_values(text: str | None, type: ColumnType, count: int) -> pa.Array[Any]:
+    """`count` times the value of rows that are older than a column: that of its `initial`, or NULL."""
+    default = LiteralDefault(None) if text is None else parse_default(text, type)
+    scalar: Any = pa.scalar(default.value if isinstance(default, LiteralDefault) else None, type.arrow)
+    values: pa.Array[Any] = pa.repeat(scalar, count)
+    return values
+
+
+def initial_of(default: str | None, type: ColumnType, now: datetime) -> str | None:
+    """The literal that rows have that are older than a NOT NULL column with this default.
+
+    None where the default is another one for each row: nothing could say which, each time that such a row is read.
+    """
+    found = None if default is None else parse_default(default, type)
+    if isinstance(found, FunctionDefault):
+        return f"'{now.isoformat()}'" if found.name in _MOMENTS else None
+    return default
 
 
 def canonical_default(text: str, type: ColumnType) -> str:

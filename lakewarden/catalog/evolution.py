@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from lakewarden.catalog.defaults import LiteralDefault, canonical_default, parse_default
+from lakewarden.catalog.defaults import LiteralDefault, canonical_default, initial_of, parse_default
 from lakewarden.catalog.model import Column, SchemaColumn, Table
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import alter_options
@@ -19,7 +20,7 @@ from lakewarden.errors import AlreadyExists, InvalidArgument
 
 @dataclass(frozen=True)
 class AddColumn:
-    """Older rows have NULL there, whatever the default is."""
+    """Older rows have NULL there, whatever the default is; of a NOT NULL column, the default."""
 
     column: Column
     if_not_exists: bool = False
@@ -71,8 +72,8 @@ class SetOptions:
 Alteration = AddColumn | DropColumn | RenameColumn | ModifyColumn | SetNullable | SetDefault | SetOptions
 
 
-def altered(table: Table, change: Alteration) -> Table:
-    """The table after the change; the same one where nothing changes.
+def altered(table: Table, change: Alteration, now: datetime) -> Table:
+    """The table after a change that is made now; the same one where nothing changes.
 
     Raises:
         InvalidArgument: an unknown column, a bad name, type, default or option, a type that is no wider one, NOT NULL without
@@ -84,7 +85,7 @@ def altered(table: Table, change: Alteration) -> Table:
         case SetOptions(options):
             return replace(table, options=alter_options(table.type, table.options, options))
         case AddColumn(column, if_not_exists):
-            return table if if_not_exists and _named(table, column.name) else _added(table, column)
+            return table if if_not_exists and _named(table, column.name) else _added(table, column, now)
         case DropColumn(name):
             return _dropped(table, _column(table, name))
         case RenameColumn(name, to):
@@ -106,14 +107,16 @@ def tightens(table: Table, change: Alteration) -> str | None:
     return None
 
 
-def _added(table: Table, column: Column) -> Table:
+def _added(table: Table, column: Column, now: datetime) -> Table:
     _check_free(table, column.name, None)
     if not column.nullable and column.default is None:
         raise InvalidArgument(f"column {column.name!r}: NOT NULL needs a DEFAULT here, since the table may have rows already")
     number = 1 + max(each.id for schema in table.schemas for each in schema.columns)
     made = declare_column(number, column, in_key=False)
     check_kind(made, table.schema.append_only)
-    return _evolved(table, (*table.schema.columns, replace(made, null_before=not made.nullable)), table.schema.primary_key)
+    if not made.nullable:
+        made = replace(made, null_before=True, initial=initial_of(made.default, made.type, now))
+    return _evolved(table, (*table.schema.columns, made), table.schema.primary_key)
 
 
 def _dropped(table: Table, column: SchemaColumn) -> Table:

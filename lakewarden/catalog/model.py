@@ -45,6 +45,8 @@ class SchemaColumn:
     default: str | None
     null_before: bool = False
     """It became NOT NULL by an ALTER: rows from before may have NULL, so the Delta column stays nullable."""
+    initial: str | None = None
+    """A literal in SQL text: the value of rows that are older than the column, until a flush writes it. None means NULL."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
 from lakewarden.delta.rows import matches, newest_per_key, upserts
-from lakewarden.delta.schema import file_schema
+from lakewarden.delta.schema import file_schema, read_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.report import ScopeTarget
 
@@ -140,7 +140,7 @@ class _Split:
 
 def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table) -> _Split:
     key = target.schema.primary_key
-    every = file_schema(target.schema)
+    every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
     opened = open_file(place_of(table.location), file.path)
     rows = opened.read(every if file.size <= _WHOLE else pa.schema([every.field(name) for name in key]), ids)

@@ -1,4 +1,6 @@
-"""Columns as they were found, made those that are wanted: by their ids, absent ones null, older types widened."""
+"""Columns as they were found, made those that are wanted: by their ids, older types widened, absent ones with the value that
+rows have that are older than the column.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.catalog.defaults import initial_values
+from lakewarden.catalog.model import SchemaColumn
+from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt
+
+_INITIAL, _TYPE = "lakewarden.initial", "lakewarden.type"
 
 
 def field_id(field: pa.Field[Any]) -> int:
     return int((field.metadata or {})[b"PARQUET:field_id"])
+
+
+def with_initial(field: pa.Field[Any], column: SchemaColumn) -> pa.Field[Any]:
+    """The field, which then tells the value of rows that are older than the column."""
+    if column.initial is None:
+        return field
+    told = {"PARQUET:field_id": str(column.id), _INITIAL: column.initial, _TYPE: str(column.type)}
+    return pa.field(field.name, field.type, metadata=told)
 
 
 def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: str) -> pa.Table:
@@ -20,9 +35,17 @@ def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: 
     return pa.Table.from_arrays(arrays, names=wanted.names)
 
 
+def _absent(field: pa.Field[Any], count: int) -> pa.Array[Any]:
+    told = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    if _INITIAL in told:
+        return initial_values(told[_INITIAL], ColumnType.parse(told[_TYPE]), count)
+    nulls: pa.Array[Any] = pa.nulls(count, field.type)
+    return nulls
+
+
 def _column(found: pa.Table, name: str | None, field: pa.Field[Any], where: str) -> pa.ChunkedArray[Any]:
     if name is None:
-        return pa.chunked_array([pa.nulls(found.num_rows, field.type)])
+        return pa.chunked_array([_absent(field, found.num_rows)])
     column = found.column(name)
     if column.type == field.type:
         return column

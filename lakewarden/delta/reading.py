@@ -28,7 +28,7 @@ class OpenFile:
         return footer_of(self._parquet.metadata)
 
     def read(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
-        """The wanted columns (a part of `file_schema`), found by id; one that the file has not is null.
+        """The wanted columns (a part of `read_schema`), found by id; one that the file has not has its initial value.
 
         Args:
             column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.

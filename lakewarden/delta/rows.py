@@ -16,7 +16,7 @@ from lakewarden.delta.files import DataFile
 from lakewarden.delta.fitting import fitted
 from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading import OpenFile, open_file
-from lakewarden.delta.schema import SEQ, file_schema, rows_schema
+from lakewarden.delta.schema import SEQ, read_schema, rows_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.record import OP, UPSERT
@@ -34,7 +34,7 @@ def read_rows(
     bounds: Sequence[Bound] = (),
     cache: ColumnCache | None = None,
 ) -> pa.Table:
-    """The rows of that version under the newest schema: its columns and `_seq`, absent ones null.
+    """The rows of that version under the newest schema: its columns and `_seq`; absent ones have their initial value.
 
     Args:
         columns: names of the newest schema, `_seq` among them where it is wanted; None for all.
@@ -83,7 +83,7 @@ def _opened(table: ScopeTable, place: Place, path: str) -> OpenFile:
 
 
 def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    every = file_schema(schema)
+    every = read_schema(schema)
     return every if columns is None else pa.schema([every.field(name) for name in columns])
 
 

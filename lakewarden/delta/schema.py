@@ -16,6 +16,7 @@ from deltalake import Schema
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.types import ColumnType
+from lakewarden.delta.fitting import with_initial
 
 SEQ = "_seq"
 SEQ_ID = 2**31 - 1
@@ -70,6 +71,13 @@ def file_schema(schema: TableSchema) -> pa.Schema:
     """The columns of a data file, each with its field id. All optional: Delta's NOT NULL is the commit's matter."""
     fields = [_field(column.name, column.type.arrow, column.id) for column in schema.columns]
     return pa.schema([*fields, _field(SEQ, pa.int64(), SEQ_ID)])
+
+
+@lru_cache(maxsize=1024)
+def read_schema(schema: TableSchema) -> pa.Schema:
+    """`file_schema`, in which fields also say what rows have that are older than the column (`delta.fitting`)."""
+    pairs = zip(file_schema(schema), (*schema.columns, None), strict=True)
+    return pa.schema([field if column is None else with_initial(field, column) for field, column in pairs])
 
 
 def _field(name: str, type_: pa.DataType, id_: int) -> pa.Field[Any]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.segment import Chunk, Payload, RowRange
@@ -163,7 +164,7 @@ def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[Ta
     """Chunks as one table: the columns of the newest schema, `_seq`, `_op`.
 
     Columns are matched by their id: those that the newest schema does not know are dropped, those that a chunk's
-    schema did not know are null.
+    schema did not know have their initial value.
     """
     parts = [_columns(chunk, each, schemas) for chunk, each in zip(data, where, strict=True)]
     wanted = hot_schema(schemas[-1])
@@ -204,7 +205,7 @@ def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa
     columns = [
         table.column(at[column.id]).cast(column.type.arrow)
         if column.id in at
-        else pa.nulls(len(table), cast("Any", column.type.arrow))
+        else initial_values(column.initial, column.type, len(table))
         for column in newest.columns
     ]
     target = [table.column(TARGET)] if newest.append_only else []

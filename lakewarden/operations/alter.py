@@ -26,7 +26,7 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
 
     def step(catalog: Catalog) -> Catalog:
         before = find_table(catalog, name)
-        after = altered(before, change)
+        after = altered(before, change, warehouse.clock())
         changed = replace_table(catalog, after, warehouse.base)
         column = tightens(before, change)
         if column is not None:

@@ -21,7 +21,7 @@ from lakewarden.delta.change import may_hold
 from lakewarden.delta.files import DataFile, NewFile, batch_folder, batch_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import open_file
-from lakewarden.delta.schema import SEQ, file_schema, rows_schema
+from lakewarden.delta.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
 from lakewarden.log.position import NOTHING
@@ -197,7 +197,7 @@ def _hot_reader(state_uri: str, target: ScopeTarget, pieces: Sequence[PendingRow
 
 def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
     def read(number: int) -> pa.Table:
-        return open_file(place_of(target.location), paths[number]).read(file_schema(target.schema), column_ids)
+        return open_file(place_of(target.location), paths[number]).read(read_schema(target.schema), column_ids)
 
     return read
 

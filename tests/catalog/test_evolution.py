@@ -22,7 +22,7 @@ from tests.catalog.build import NOW, table
 def _after(*changes: Alteration) -> Table:
     found = table("app.t")
     for change in changes:
-        found = altered(found, change)
+        found = altered(found, change, NOW)
     return found
 
 
@@ -52,7 +52,7 @@ def test_the_last_column_s_id_is_not_used_again_either() -> None:
 def test_a_renamed_key_stays_the_key() -> None:
     found = _after(RenameColumn("id", "key"))
     assert found.schema.primary_key == ("key",)
-    assert altered(found, RenameColumn("key", "KEY")).schema.primary_key == ("KEY",)
+    assert altered(found, RenameColumn("key", "KEY"), NOW).schema.primary_key == ("KEY",)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_not_null_comes_and_goes_and_takes_no_null_default() -> None:
     assert added is not None
     assert (added.nullable, added.null_before) == (False, True)
     with pytest.raises(InvalidArgument, match="NOT NULL"):
-        altered(found, SetDefault("n", "NULL"))
-    loosened = altered(found, SetNullable("n", True)).schema.column("n")
+        altered(found, SetDefault("n", "NULL"), NOW)
+    loosened = altered(found, SetNullable("n", True), NOW).schema.column("n")
     assert loosened is not None
     assert (loosened.nullable, loosened.null_before) == (True, False)
     with pytest.raises(InvalidArgument, match="NOT NULL"):

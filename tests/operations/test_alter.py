@@ -15,10 +15,12 @@ from lakewarden.catalog.evolution import (
     DropColumn,
     ModifyColumn,
     RenameColumn,
+    SetDefault,
     SetNullable,
     SetOptions,
 )
 from lakewarden.errors import ConstraintViolation, InUse, InvalidArgument, LakewardenError, NotFound
+from lakewarden.sql.results import Affected
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 
@@ -54,6 +56,44 @@ def test_a_rename_keeps_values_and_a_column_added_anew_starts_empty(lake: Lakeho
     lake.alter_table(NOTES, AddColumn(Column("text", "TEXT")))
     assert [row["text"] for row in _read(lake)] == [None, None, None]
     assert [schema.version for schema in lake.tables()[0].schemas] == [1, 2, 3, 4, 5]
+
+
+def test_older_rows_have_the_default_of_a_not_null_column_before_and_after_the_flush_that_writes_it(lake: Lakehouse) -> None:
+    lake.table(NOTES).write(notes({1: "cold", 2: "cold"}), user="u")
+    lake.flush(NOTES)
+    lake.table(NOTES).write(notes({3: "hot"}), user="u")
+    added = lake.warehouse.clock()
+    lake.alter_table(NOTES, AddColumn(Column("m", "TEXT", nullable=False, default="'x'")))
+    lake.alter_table(NOTES, AddColumn(Column("at", "TIMESTAMP", nullable=False, default="NOW()")))
+    lake.alter_table(NOTES, AddColumn(Column("n", "INT", nullable=False, default="-7")))
+    lake.alter_table(NOTES, SetDefault("m", "'later'"))
+    lake.alter_table(NOTES, RenameColumn("m", "mark"))
+    lake.alter_table(NOTES, ModifyColumn("n", "BIGINT"))
+    before = _read(lake)
+    assert [(row["id"], row["mark"], row["n"]) for row in before] == [(1, "x", -7), (2, "x", -7), (3, "x", -7)]
+    moments = {row["at"] for row in before}
+    assert len(moments) == 1
+    assert added <= moments.pop() <= lake.warehouse.clock()  # type: ignore[operator]
+    assert lake.sql(f"UPDATE {NOTES} SET text = 'seen' WHERE mark = 'x' AND id <> 2", user="u") == [Affected(2)]
+    lake.table(NOTES).write([{"id": 4, "text": "new"}], user="u")
+    expected = _read(lake)
+    assert [(row["id"], row["text"], row["mark"]) for row in expected] == [
+        (1, "seen", "x"),
+        (2, "cold", "x"),
+        (3, "seen", "x"),
+        (4, "new", "later"),
+    ]
+    lake.flush(NOTES)
+    assert _read(lake) == expected
+    outside = DeltaTable(str(scope_path(lake, "u"))).to_pyarrow_table().drop_columns(["_seq"])
+    assert sorted(outside.to_pylist(), key=lambda row: int(row["id"])) == expected
+
+
+def test_a_column_that_may_be_null_starts_empty_whatever_its_default(lake: Lakehouse) -> None:
+    lake.table(NOTES).write(notes({1: "a"}), user="u")
+    lake.alter_table(NOTES, AddColumn(Column("m", "TEXT", default="'x'")))
+    lake.alter_table(NOTES, SetDefault("m", "'y'"))
+    assert [row["m"] for row in _read(lake)] == [None]
 
 
 def test_null_can_be_flushed_once_not_null_is_dropped(lake: Lakehouse) -> None:
