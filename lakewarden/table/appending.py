@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from lakewarden.log.view import read_view
 from lakewarden.log.writer import LogWriter
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.read import Wanted
-from lakewarden.rows.files import Files, file_columns, references
+from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
 from lakewarden.table.reader import TableReader
 from lakewarden.warehouse import find_table
@@ -93,11 +93,12 @@ class TableAppender:
         return None if known else warehouse.registry.add(table.id, {user})
 
     def _held(self, batch: LogBatch) -> Iterator[Held]:
-        """The files of the live rows that a batch replaces or removes."""
+        """The files that the live rows have which a batch replaces or removes, and no other row."""
         columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
             live = self.reader.scan(Wanted((*key, *columns)), user)
-            yield from ((user, ref) for ref in references(live.filter(matches(live, rows, key)), columns))
+            hit = matches(live, rows, key)
+            yield from ((user, ref) for ref in _only_there(live.filter(hit), live.filter(pc.invert(hit)), columns))
 
     def _brought(self, batch: LogBatch) -> Iterator[Held]:
         """The files that a batch refers to."""
@@ -117,6 +118,14 @@ class TableAppender:
                 raise ConstraintViolation(
                     f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
                 )
+
+
+def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
+    """The files that rows refer to and others do not: who copies a row copies the reference, and both have the one file."""
+    texts = pa.chunked_array([chunk for name in columns for chunk in rows.column(name).chunks], pa.string()).drop_null()
+    alike = [others.filter(pc.is_in(others.column(name), value_set=texts)).select([name]) for name in columns]
+    shared = {ref.path for rows in alike for ref in references(rows, rows.column_names)}
+    return (ref for ref in references(rows, columns) if ref.path not in shared)
 
 
 def _by_user(batch: LogBatch) -> Iterator[tuple[str | None, pa.Table]]:

@@ -98,6 +98,33 @@ def test_whoever_replaces_or_deletes_the_row_removes_its_file(lake: Lakehouse, p
     assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_copied_row_shares_the_file_which_goes_with_the_last_of_them(
+    lake: Lakehouse, photos: TableClient, flushed: bool
+) -> None:
+    lake.alter_table(_NAME, AddColumn(Column("other", "FILE")))
+    photos = lake.table(_NAME)
+    ref = _put(photos, 1)
+    lake.sql(f"INSERT INTO {_NAME} (id, note, photo) SELECT id + 1, note, photo FROM {_NAME}", user="u")
+    lake.sql(f"INSERT INTO {_NAME} (id, note, other) SELECT id + 2, note, photo FROM {_NAME} WHERE id = 1", user="u")
+    if flushed:
+        lake.flush(_NAME)
+    lake.sql(f"DELETE FROM {_NAME} WHERE id = 2", user="u")
+    assert photos.get_file({"id": 1}, "photo", user="u") == b"pixels"
+    photos.delete_file({"id": 1}, "photo", user="u")
+    assert photos.get_file({"id": 3}, "other", user="u") == b"pixels"
+    photos.delete([{"id": 1}], user="u")
+    assert _stored(lake) == [f"f0001/{ref.id}-my-cat.png"]
+    photos.delete([{"id": 3}], user="u")
+    assert _stored(lake) == []
+
+
+def test_rows_that_share_a_file_and_go_at_once_take_it_along(lake: Lakehouse, photos: TableClient) -> None:
+    _put(photos, 1)
+    lake.sql(f"INSERT INTO {_NAME} SELECT id + 1, note, photo FROM {_NAME}; DELETE FROM {_NAME} WHERE true", user="u")
+    assert _stored(lake) == []
+
+
 def test_a_merge_keeps_what_it_does_not_name(photos: TableClient) -> None:
     photos.put_file({"id": 1, "note": "first"}, "photo", b"a", name="a.png", user="u", mode="merge")
     ref = photos.put_file({"id": 1}, "photo", b"b", name="b.png", user="u", mode="merge")
