@@ -73,6 +73,7 @@ def test_the_same_value_in_another_type_is_taken(type: str, given: pa.Array[Any]
         ("TIMESTAMP", pa.array([5]), 0),
         ("TIME", pa.array([1], pa.time64("ns")), 0),
         ("TIME", pa.array([1, -1]), 1),
+        ("TIME", pa.array([86_399_999_999, 86_400_000_000]), 1),
         ("BOOLEAN", pa.array([1]), 0),
         ("BYTES", pa.array(["x"]), 0),
         ("FLOAT", pa.array([1.0, 1e300]), 1),
