@@ -205,6 +205,18 @@ class Lakehouse:
         change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
         return change_storage(self.warehouse, storage_id, change)
 
+    def adopt_storage(self, storage_id: str) -> Storage:
+        """Marks what is at a storage's place now as the storage, after its disk or bucket was lost for good, or restored without
+        its marker. Nothing else makes the warehouse use it again.
+
+        Raises:
+            NotFound: there is none.
+            InUse: the place is another storage's, or another warehouse's.
+        """
+        from lakewarden.operations.storages import adopt_storage
+
+        return adopt_storage(self.warehouse, storage_id)
+
     def drop_storage(self, storage_id: str, *, if_exists: bool = False) -> bool:
         """Drops a storage; False where there is none and `if_exists` says that this is no error.
 

@@ -182,7 +182,7 @@ def alter_storage(
         InvalidArgument: a bad template.
         InUse: another template, while tables lie where the old one put them.
     """
-    before = _storage(catalog, storage_id)
+    before = storage_of(catalog, storage_id)
     after = replace(
         before,
         user_template=before.user_template if user_template is None else check_template("USER", user_template),
@@ -208,7 +208,7 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     InvalidArgument: it is `local`.
     InUse: tables lie on it, or it is a user's own.
     """
-    _storage(catalog, storage_id)
+    storage_of(catalog, storage_id)
     if storage_id == LOCAL:
         raise InvalidArgument("storage 'local' is part of every warehouse and cannot be dropped")
     using = [table.name for table in catalog.tables.values() if storage_id in table.storage_ids]
@@ -227,7 +227,7 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
         NotFound: no such storage.
         InUse: tables lie there by other paths already.
     """
-    storage = _storage(catalog, storage_id)
+    storage = storage_of(catalog, storage_id)
     if any(storage_id in table.storage_ids for table in catalog.tables.values()):
         raise InUse(f"storage {storage_id!r} has tables whose paths would change")
     return replace(catalog, storages={**catalog.storages, storage_id: replace(storage, folds_case=True)})
@@ -235,7 +235,7 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
 
 def identify(catalog: Catalog, storage_id: str, identity: str) -> Catalog:
     """Gives a storage its identity, if it has none yet."""
-    storage = _storage(catalog, storage_id)
+    storage = storage_of(catalog, storage_id)
     known = replace(storage, identity=storage.identity or identity)
     return replace(catalog, storages={**catalog.storages, storage_id: known})
 
@@ -292,7 +292,7 @@ def _check_free(kind: str, name: str, there: dict[str, str]) -> None:
         raise AlreadyExists(f"there is a {kind} {name!r} already{differs}")
 
 
-def _storage(catalog: Catalog, storage_id: str) -> Storage:
+def storage_of(catalog: Catalog, storage_id: str) -> Storage:
     if storage_id not in catalog.storages:
         raise NotFound(f"there is no storage {storage_id!r}; there are {', '.join(catalog.storages)}")
     return catalog.storages[storage_id]

@@ -16,7 +16,7 @@ _SHARED_TEMPLATE = typer.Option("", help="Path of a SHARED table; default {names
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Create, alter, drop and list storages.", no_args_is_help=True)
-    for command in (create, alter, drop):
+    for command in (create, alter, adopt, drop):
         group.command()(command)
     group.command("list")(list_storages)
     app.add_typer(group, name="storage")
@@ -87,6 +87,15 @@ def alter(
             credentials=credentials,
         )
     call.emit([_row(changed)], empty="")
+
+
+def adopt(context: typer.Context, storage_id: str = typer.Argument(help="The storage's id.")) -> None:
+    """Take what is at a storage's place now for the storage: after its disk or bucket was lost for good, or restored without
+    its marker."""
+    call = invocation(context)
+    with call.lake("storage") as lake:
+        adopted = lake.adopt_storage(storage_id)
+    call.emit([_row(adopted)], empty="")
 
 
 def drop(

@@ -12,10 +12,10 @@ from lakewarden.catalog.model import Catalog, Storage, StorageType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import InUse, InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical, join, within
 from lakewarden.storage.open import open_store
-from lakewarden.storage.owner import Owner, check_same, claim_for
+from lakewarden.storage.owner import Owner, check_same, claim, claim_for
 from lakewarden.storage.paths import check_template
 from lakewarden.storage.probe import probe
 from lakewarden.warehouse import STATE, Warehouse
@@ -140,6 +140,28 @@ def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange)
     if wanted.connection != before.storages[storage_id].connection:
         check_same(store, Owner(warehouse.id, wanted.identity))
     return warehouse.catalog.change(lambda catalog: change.applied(catalog, storage_id)).storages[storage_id]
+
+
+def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
+    """Marks what is at a storage's place now as the storage: after its disk or bucket was lost, or restored without its marker.
+    What scopes had there and have no more stays CORRUPT until it is repaired, erased or dropped.
+
+    Raises:
+        NotFound: no such storage.
+        Unsupported: the warehouse has no identities.
+        InUse: the place has the marker of another storage, or of another warehouse.
+        StorageRefused, StorageUnavailable: it can't be written or reached.
+    """
+    storage = changes.storage_of(warehouse.catalog.read(), storage_id)
+    if not storage.identity:
+        raise Unsupported(f"storage {storage_id!r} has no identity that could be lost: lakewarden upgrade gives it one")
+    store = open_store(warehouse.location(storage))
+    probe(store, warehouse.new_id)
+    wanted = Owner(warehouse.id, storage.identity)
+    if (found := claim(store, wanted)) != wanted:
+        whose = "another storage" if found.warehouse == warehouse.id else f"warehouse {found.warehouse}"
+        raise InUse(f"{store.uri} has the marker of {whose}: it is not to be the storage {storage_id!r}")
+    return storage
 
 
 def check_connection(id: str, type: StorageType, connection: Connection) -> Connection:

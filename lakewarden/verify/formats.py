@@ -36,6 +36,16 @@ def parsed(data: bytes) -> object:
         return None
 
 
+def counts_only(data: bytes) -> bool:
+    """Whether a floor holds nothing but columns of a fixed width: keyed hashes, versions, counts (docs/decisions/0020)."""
+    try:
+        schema = pa.ipc.open_stream(pa.BufferReader(data)).schema
+    except (pa.ArrowException, OSError):
+        return False
+    fixed = (pa.types.is_fixed_size_binary, pa.types.is_integer, pa.types.is_boolean)
+    return all(any(is_of(column.type) for is_of in fixed) for column in schema) and set(schema.metadata or {}) <= {b"storages"}
+
+
 def field(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, dict) else None
 

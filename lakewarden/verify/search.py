@@ -39,6 +39,9 @@ _AT_ONCE = 8
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
 
+_FLOOR = re.compile(r"/(?:_lakewarden/known|\.lakewarden-floor)/([^/]+)/[^/]+$")
+"""An object of a table's floor, in the state or on a storage; the table's id."""
+
 _OWN = re.compile(r"(^|/)(\.lakewarden-owner|\.lakewarden-probe/.*)$")
 
 
@@ -150,10 +153,20 @@ class _Look:
 
     def at(self, found: Found) -> None:
         relative = found.uri.removeprefix(f"{self._state}/")
-        if relative != found.uri:
+        if floor := _FLOOR.search(found.uri):
+            self._at_floor(found, floor[1])
+        elif relative != found.uri:
             self._at_state(found, relative)
         else:
             self._at_data(found)
+
+    def _at_floor(self, found: Found, table_id: str) -> None:
+        """What is known of scopes, by keyed hash: bytes of hashes and counts may look like an id, so they are not searched."""
+        if not (table_id in self._tables or self._wanted.deep):
+            return
+        data = self._content(found)
+        if data is not None and not formats.counts_only(data):
+            self._report(found, "a floor that holds more than keyed hashes, versions and counts")
 
     def at_old(self, old: OldVersion, place: OldVersions) -> None:
         """A version that was replaced or deleted: of the user by its path, or by the header of a part of the write log."""

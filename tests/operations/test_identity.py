@@ -11,8 +11,9 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.certificate import certificates
+from lakewarden.cli.main import main
 from lakewarden.connection import Location
-from lakewarden.errors import InUse, LakewardenError, StorageUnavailable
+from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
@@ -190,6 +191,27 @@ def test_a_bucket_that_was_made_again_is_another_one(minio: MinioServer, tmp_pat
         assert store.list("") == []
         with pytest.raises(LakewardenError, match="is it mounted"):
             table.read(user="u")
+
+
+def test_a_storage_that_is_lost_for_good_is_adopted_on_request(
+    lake: Lakehouse, table: TableClient, mounted: Disk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mounted.unmount()
+    with pytest.raises(SystemExit) as left:
+        main(["storage", "adopt", "cold", "--warehouse", lake.warehouse.uri, "--format", "json"])
+    assert not left.value.code
+    assert '"cold"' in capsys.readouterr().out
+    with pytest.raises(Corrupt, match="there is no table"):
+        table.read(user="u")
+    lake.drop_table(NOTES)
+    assert lake.drop_storage("cold")
+
+
+def test_another_storage_is_not_adopted(lake: Lakehouse, mounted: Disk) -> None:
+    (mounted.where / MARKER).unlink()
+    lake.create_storage("other", type="filesystem", base=str(mounted.where))
+    with pytest.raises(InUse, match="marker of another storage"):
+        lake.adopt_storage("cold")
 
 
 def test_data_without_its_warehouse_is_not_taken_over(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import NOTHING, FloorPlace
+from lakewarden.catalog.known import NOTHING, SCHEMA, FloorPlace
 from lakewarden.catalog.model import User
 from lakewarden.delta.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log import names
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.floors import Noted, forget_moved, raise_floors
@@ -448,3 +448,16 @@ def test_floors_hold_no_name(place: Path, lake: Lakehouse, table: TableClient) -
     assert len(found) >= 2
     assert not any(b"special" in path.read_bytes() or b"a value" in path.read_bytes() for path in found)
     assert lake.erase("someone-special", deep=True).result == "complete"
+
+
+@pytest.mark.parametrize("where", ["_lakewarden/known", "data/.lakewarden-floor"])
+def test_an_erasure_is_not_certified_over_a_floor_that_holds_more(
+    place: Path, lake: Lakehouse, table: TableClient, where: str
+) -> None:
+    odd = place / where / table.table.id / f"{0:020d}-odd"
+    with pa.OSFile(str(odd), "wb") as file, pa.ipc.new_stream(file, SCHEMA.append(pa.field("user", pa.string()))):
+        pass
+    with pytest.raises(Conflict, match="a floor that holds more than keyed hashes, versions and counts"):
+        lake.erase("ann")
+    odd.unlink()
+    assert lake.erase("ann").result == "complete"

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.catalog.known import SCHEMA
 from lakewarden.log.segment import Carried, Chunk, pack_carry, pack_segment
 from lakewarden.verify import formats
 
@@ -36,6 +37,21 @@ def test_a_footer_is_read_from_the_end_alone() -> None:
 
 def test_values_are_seen_through_compression() -> None:
     assert "value 9999" in formats.values(_parquet(10_000))
+
+
+def test_a_floor_holds_hashes_and_counts_alone() -> None:
+    assert formats.counts_only(_stream(SCHEMA.empty_table()))
+    assert formats.counts_only(_stream(SCHEMA.empty_table().replace_schema_metadata({"storages": "{}"})))
+    assert not formats.counts_only(_stream(pa.table({"scope": ["ann"], "version": [1]})))
+    assert not formats.counts_only(_stream(SCHEMA.empty_table().replace_schema_metadata({"user": "ann"})))
+    assert not formats.counts_only(b"ann")
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def test_files_that_a_commit_adds() -> None:
