@@ -204,7 +204,7 @@ def test_alter_tries_the_place_and_changes_nothing_where_that_fails(
         lake.alter_storage("s", credentials="env:B")
     with pytest.raises(StorageRefused, match="NOWHERE_ACCESS_KEY_ID is not in the environment"):
         lake.alter_storage("s", credentials="env:NOWHERE")
-    with pytest.raises(InUse, match="belongs to nobody"):  # an empty place elsewhere is not where the tables lie
+    with pytest.raises(InUse, match="belongs to no warehouse"):  # an empty place elsewhere is not where the tables lie
         lake.alter_storage("s", endpoint=other_minio.endpoint, credentials="env:B")
     with pytest.raises(StorageUnavailable):
         lake.alter_storage("s", endpoint="http://127.0.0.1:1")
