@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakewarden.operations.fanout import FanOut, Sized
+    from lakewarden.storage.steps import Steps
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,7 +35,7 @@ class Engine:
         self._borrowed = spark
         self._own: SparkSession | None = None
 
-    def run(self, work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         """The results in the order of the items."""
         total = len(items)
         return self._fan_out(total)(work, items, lambda done: self._progress(done, total))

@@ -24,6 +24,7 @@ from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState, ScopeTarget
+from lakewarden.storage.steps import Steps
 
 __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
 
@@ -113,7 +114,7 @@ class ColdApply:
         if self.table is not None:
             refresh_manifest(self._target, self.table, self._clock())
 
-    def commit(self, rows: pa.Table, end: int) -> None:
+    def commit(self, rows: pa.Table, end: int) -> Steps[None]:
         """Applies rows above the watermark (newest schema, `_seq`, `_op`) and sets it to `end`.
 
         Raises:
@@ -135,16 +136,17 @@ class ColdApply:
             *seq_range(rows),
             rows.num_rows,
         )
-        self.commit_written(written, end)
+        del rows, change  # others wait beside this one
+        yield from self.commit_written(written, end)
 
-    def commit_written(self, written: Written, end: int) -> None:
+    def commit_written(self, written: Written, end: int) -> Steps[None]:
         """Commits files that were written already, with the watermark `end`; raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
         number = self.next_batch()
         try:
-            snapshot = self._commit(written, stamp, end, number if written.files else None, now)
+            snapshot = yield from self._commit(written, stamp, end, number if written.files else None, now)
         except TooLate:
             place_of(self._target.location).delete(file.path for file in written.files)
             raise
@@ -187,12 +189,14 @@ class ColdApply:
             return fresh(self._target, rows)
         return change_of(self.table, self._target, rows, self._large_bytes)
 
-    def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Snapshot:
+    def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         transaction, since = (self._target.app_id, end), self._planned_at
         if self.table is None:
-            create_table(self._target, written.files, stamp, transaction, since=since, now=now, batch=batch)
+            yield from create_table(
+                self._target, written.files, stamp, transaction, since=since, now=now, batch=batch, reach=self._reach
+            )
             return Snapshot.first(written.files, end, now)
-        version = self.table.commit(
+        version = yield from self.table.commit(
             written.files,
             written.replaced,
             schema=self._target.schema,
@@ -202,6 +206,7 @@ class ColdApply:
             transaction=transaction,
             batch=batch,
             property=self._own(),
+            reach=self._reach,
         )
         return self.table.snapshot(self._target.app_id).after(version, written.files, written.replaced, now, end)
 

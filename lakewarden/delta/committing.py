@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.clock import HELD_AT_MOST, Clock
+from lakewarden.clock import HELD_AT_MOST, CarriedClock, Clock, system_clock
+from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Conflict
 
 BATCH_APP = "lakewarden/batch"
@@ -40,6 +42,12 @@ def check_held(what: str, since: datetime, now: datetime) -> None:
         raise TooLate(
             f"{what} was planned {now - since} ago, and what was there may have been given up and begun anew: do it again"
         )
+
+
+def held_still(stamp: CommitStamp, since: datetime, now: datetime) -> Callable[[], None]:
+    """For a commit that takes several steps: asks `check_held` as of the moment at which it is called."""
+    clock = CarriedClock(now, system_clock())
+    return lambda: check_held(f"{stamp.operation} by job {stamp.job_id}", since, clock())
 
 
 def transactions_of(transaction: tuple[str, int] | None = None, batch: int | None = None) -> dict[str, int]:

@@ -8,15 +8,17 @@ from uuid import UUID
 
 from lakewarden.clock import random_id, system_clock, to_millis
 from lakewarden.delta.actions import Change, TableHead, commit_text
-from lakewarden.delta.committing import check_held, transactions_of
+from lakewarden.delta.committing import held_still, transactions_of
 from lakewarden.delta.files import NewFile
 from lakewarden.delta.origin import PROPERTY, owner_of
 from lakewarden.delta.publish import publish
 from lakewarden.delta.remembered import REMEMBERED
 from lakewarden.delta.schema import delta_schema
 from lakewarden.delta.stamp import CommitStamp
+from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import local_path
+from lakewarden.storage.steps import Steps
 
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""
@@ -38,18 +40,19 @@ def create_table(
     since: datetime,
     now: datetime,
     batch: int | None = None,
-) -> None:
-    """Makes version 0: the table with these files. `since` is as `ScopeTable.commit` has it.
+    reach: Reach = no_faults,
+) -> Steps[None]:
+    """Makes version 0: the table with these files. `since` and `reach` are as `ScopeTable.commit` has them.
 
     Raises:
         Conflict: somebody made it meanwhile, or it took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch)
-    check_held(f"{stamp.operation} by job {stamp.job_id}", since, now)
     written_at = system_clock()
     head = TableHead(str(UUID(random_id())), delta_schema(target.schema).to_json(), _configuration(target), to_millis(written_at))
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
-    publish(target.location, 0, commit_text(change, None, written_at, now, random_id()))
+    text = commit_text(change, None, written_at, now, random_id())
+    yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)
     REMEMBERED.remember(adds, 0, transactions)
 
 

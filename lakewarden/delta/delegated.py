@@ -20,9 +20,7 @@ NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expire
 """For a commit behind which we make the checkpoint, if there is to be one."""
 
 
-def commit(
-    table: DeltaTable, change: Change, schema: Schema, now: datetime, hooks: PostCommitHookProperties, strict: bool
-) -> None:
+def commit(table: DeltaTable, change: Change, schema: Schema, *, now: datetime, hooks: PostCommitHookProperties) -> None:
     """Commits the files of `change`. Where it overwrites, delta-rs itself removes all that there is.
 
     Raises whatever delta-rs does; to be called inside `delta_errors`.
@@ -33,7 +31,7 @@ def commit(
         [*_added(change.adds, now, change.data_change), *removals],
         "overwrite" if overwrites else "append",
         schema,
-        commit_properties=_properties(table, change, strict=strict),
+        commit_properties=_properties(table, change),
         post_commithook_properties=hooks,
     )
 
@@ -43,16 +41,16 @@ def set_property(table: DeltaTable, name: str, value: str, change: Change, hooks
     table.alter.set_table_properties(
         {name: value},
         raise_if_not_exists=False,
-        commit_properties=_properties(table, change, strict=True),
+        commit_properties=_properties(table, change),
         post_commithook_properties=hooks,
     )
 
 
-def _properties(table: DeltaTable, change: Change, *, strict: bool) -> CommitProperties:
+def _properties(table: DeltaTable, change: Change) -> CommitProperties:
     """What every commit of ours carries. `readVersion` is what history shows as the version that it was made from."""
     return CommitProperties(
         custom_metadata={"userMetadata": change.stamp.text(), "readVersion": table.version()},
-        max_commit_retries=0 if strict else None,
+        max_commit_retries=0,  # else it would move behind others' commits
         app_transactions=[Transaction(*one) for one in change.transactions.items()] or None,
     )
 

@@ -21,6 +21,7 @@ from lakewarden.delta.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import Steps
 
 _ATTEMPTS = 20
 """A flush may commit once more before it learns that the table is gone; more than this is somebody who will not stop."""
@@ -30,7 +31,7 @@ Still = Callable[[], None]
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
 
 
-def fence(target: ScopeTarget, by: Committer) -> int | None:
+def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
     """Empties the scope's table for good and returns the fence's version; None where there is no table. May be repeated.
 
     Raises:
@@ -45,7 +46,7 @@ def fence(target: ScopeTarget, by: Committer) -> int | None:
             raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
         names = place.names()
         try:
-            version = _emptied(table, target, by)
+            version = yield from _emptied(table, target, by)
         except TooLate:
             raise
         except Conflict:
@@ -55,7 +56,7 @@ def fence(target: ScopeTarget, by: Committer) -> int | None:
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
 
-def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> int:
+def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> Steps[int]:
     """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
 
     What cannot be opened is removed whole. May be repeated.
@@ -69,7 +70,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     place = place_of(target.location)
     for _ in range(_ATTEMPTS):
         try:
-            version, names = _settled(target, place, watermark, by, still)
+            version, names = yield from _settled(target, place, watermark, by, still)
         except TooLate:
             raise
         except Conflict:
@@ -79,7 +80,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 
-def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> tuple[int, list[str]]:
+def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> Steps[tuple[int, list[str]]]:
     """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
@@ -90,30 +91,32 @@ def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, s
             settled = watermark if known is None else max(known, watermark)
             names = place.names()
             still()
-            return _emptied(table, target, by, ERASE, (target.app_id, settled)), names
+            return (yield from _emptied(table, target, by, ERASE, (target.app_id, settled))), names
     except Corrupt:
         still()
         place.delete(place.names())
     names = place.names()
     stamp = CommitStamp(by.job_id, ERASE)
-    create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
+    yield from create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
+    yield target.uri
     return 0, names
 
 
 def _emptied(
     table: ScopeTable, target: ScopeTarget, by: Committer, operation: str = DROP, transaction: tuple[str, int] | None = None
-) -> int:
-    """Commits and checkpoints a version without files."""
+) -> Steps[int]:
+    """Commits and checkpoints a version without files, durably: what lies below it is emptied then."""
     files = table.files()
     metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
     stamp = CommitStamp(by.job_id, operation, {}, metrics)
-    table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
+    yield from table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
     fenced = open_place(target)
     if fenced is None:
         raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
     if fenced.files():
         raise Conflict(f"{target.uri} was written to while it was being dropped")
     fenced.checkpoint()
+    yield target.uri
     return fenced.version
 
 

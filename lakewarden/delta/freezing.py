@@ -19,6 +19,7 @@ from lakewarden.delta.stamp import MOVE, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import Steps
 
 _PROPERTY = "lakewarden.frozen"
 """The log's application id, the token of who set it, and the version that was frozen; `-` where it was let go again."""
@@ -55,7 +56,7 @@ def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
         raise Conflict(f"{target.scope} is being moved away from {target.uri}, or was just now: try again")
 
 
-def freeze(target: ScopeTarget, token: int, by: Committer) -> int:
+def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
     """Freezes the scope's table, which is made where there is none, and returns its last version before. May be repeated.
 
     Raises:
@@ -69,10 +70,10 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> int:
             return frozen_version(table, target)
         try:
             if table is None:
-                create_table(target, (), CommitStamp(by.job_id, MOVE), None, since=by.since, now=by.clock())
+                yield from create_table(target, (), CommitStamp(by.job_id, MOVE), None, since=by.since, now=by.clock())
             else:
                 version = table.version if mark.version is None else mark.version
-                _set(table, target, token, str(version), by)
+                yield from _set(table, target, token, str(version), by)
         except TooLate:
             raise
         except Conflict:
@@ -80,7 +81,7 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> int:
     raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be frozen; try again")
 
 
-def thaw(target: ScopeTarget, token: int, by: Committer) -> bool:
+def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
     """Lets the scope's table go again; False where it was not frozen.
 
     Raises:
@@ -91,7 +92,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> bool:
         if table is None or _taken(table, target, token).version is None:
             return False
         try:
-            _set(table, target, token, "-", by)
+            yield from _set(table, target, token, "-", by)
         except TooLate:
             raise
         except Conflict:
@@ -139,6 +140,6 @@ def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
     return mark
 
 
-def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, by: Committer) -> None:
+def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, by: Committer) -> Steps[None]:
     stamp = CommitStamp(by.job_id, MOVE, {"frozen": version})
-    table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp, since=by.since, now=by.clock())
+    yield from table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp, since=by.since, now=by.clock())

@@ -22,10 +22,10 @@ from lakewarden.delta.stamp import SWEEP, CommitStamp
 from lakewarden.delta.table import SWEPT, ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
-from lakewarden.storage.durability import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 
 _DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
 """Data files, also those in a flush's directory; what else lies deeper may be another scope."""
@@ -36,7 +36,7 @@ Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
 
 
-def sweep_fence(location: Location, before: datetime, by: Committer, still: Still, *, reach: Reach = no_faults) -> Fate:
+def sweep_fence(location: Location, before: datetime, by: Committer, still: Still, *, reach: Reach = no_faults) -> Steps[Fate]:
     """Removes a fence if everything in its place was written before that moment. May be repeated.
 
     Args:
@@ -58,7 +58,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         if any(found.modified >= before for found in listing):
             return "too young"
         try:
-            table.empty(stamp=CommitStamp(by.job_id, SWEEP), since=by.since, now=by.clock(), transaction=(SWEPT, 1))
+            yield from table.empty(stamp=CommitStamp(by.job_id, SWEEP), since=by.since, now=by.clock(), transaction=(SWEPT, 1))
         except Conflict:
             return "in use"
         reach("sweep:marked")
@@ -66,7 +66,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         if table is None or not table.is_swept:
             return "too young"
     table.checkpoint()
-    sync([location.uri])  # else a power cut could keep the deletes and lose the mark
+    yield location.uri  # else a power cut could keep the deletes and lose the mark
     reach("sweep:checkpointed")
     still()
     _remove(location, table.version, [found.key for found in listing if found.modified < before], reach)

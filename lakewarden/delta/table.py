@@ -1,7 +1,7 @@
 """One scope's Delta table at one version: what it holds, and the only door through which it is changed.
 
-A commit is made from the very snapshot that was read. Strict commits succeed only if no other commit came between,
-which is what makes a flush exactly once (docs/log.md).
+A commit is made from the very snapshot that was read, in steps: what it names is durable before it has its own name
+(storage/steps.py). It succeeds only if no other commit came between, which is what makes a flush exactly once (docs/log.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakewarden.delta.actions import Change, Mode, TableHead, commit_text
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.committing import BATCH_APP, check_held, transactions_of
+from lakewarden.delta.committing import BATCH_APP, held_still, transactions_of
 from lakewarden.delta.damage import check_name, torn_error
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.mended import write_mended_checkpoint
@@ -40,9 +40,11 @@ from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
+from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.storage.location import local_path
+from lakewarden.storage.steps import Steps
 
 SWEPT = "lakewarden/swept"
 """Application id that marks a fence which is being removed (delta/sweep.py)."""
@@ -236,9 +238,9 @@ class ScopeTable:
         transaction: tuple[str, int] | None = None,
         batch: int | None = None,
         data_change: bool = True,
-        strict: bool = True,
         property: tuple[str, str] | None = None,
-    ) -> int:
+        reach: Reach = no_faults,
+    ) -> Steps[int]:
         """Commits and returns the new version. This snapshot stays what it was.
 
         Args:
@@ -247,54 +249,51 @@ class ScopeTable:
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
-            strict: refuse when any commit came between; otherwise only when one touched what this one removes.
             property: of the table, by name, set in the same commit; not where delta-rs has to write it (delta/plain.py).
+            reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
             Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit is in the way; nothing was changed.
         """
         evolves = version_of(self.columns, (schema,)) is None
-        self._check_commit(removes, evolves=evolves, strict=strict)
+        self._check_commit(removes, evolves=evolves)
         head = TableHead.of(self.delta) if evolves or property else None
         head = head.with_schema(delta_schema(schema).to_json()) if head and evolves else head
         head = head.with_property(*property) if head and property else head
         transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
         change = Change(stamp, transactions, mode, adds, removes, head, data_change)
-        if strict and self._publish(change, since, now):
-            version = self.version + 1
-        else:
-            commit = partial(
-                delegated.commit, self.delta, change, delta_schema(schema), now=now, hooks=self._hooks, strict=strict
-            )
-            self._delegate(change, commit)
-            version = self.version + 1 if strict else self._landed(stamp)
-        if strict:
-            REMEMBERED.remember(adds, version, transactions)
+        hooks, columns = self._hooks, delta_schema(schema)
+        delegate = partial(delegated.commit, self.delta, change, columns, now=now, hooks=hooks)
+        yield from self._commit(change, delegate, since, now, reach)
+        version = self.version + 1
+        REMEMBERED.remember(adds, version, transactions)
         self._checkpoint(version)
         return version
 
-    def _publish(self, change: Change, since: datetime, now: datetime) -> bool:
-        """Writes the commit that directly follows this snapshot; False where that is not ours to do (delta/plain.py)."""
+    def _commit(
+        self, change: Change, delegate: Callable[[], None], since: datetime, now: datetime, reach: Reach = no_faults
+    ) -> Steps[None]:
+        """Makes the commit that directly follows this snapshot; `delegate` has delta-rs do it (delta/plain.py)."""
         check_whole(self, self.location)
-        check_held(f"{change.stamp.operation} by job {change.stamp.job_id}", since, now)
-        if not is_plain(self.delta, change.paths):
-            return False
-        publish(self.location, self.version + 1, commit_text(change, self.version, system_clock(), now, random_id()))
-        return True
-
-    def _delegate(self, change: Change, commit: Callable[[], None]) -> None:
-        """Has delta-rs write the commit; one that directly follows this snapshot fails only if it is not there."""
+        still = held_still(change.stamp, since, now)
+        if is_plain(self.delta, change.paths):
+            text = commit_text(change, self.version, system_clock(), now, random_id())
+            yield from publish(self.location, self.version + 1, text, still, reach)
+            return
+        still()
+        if local_path(self.uri) is not None:
+            yield self.uri
+            still()
+        reach("before-link")
         paths = [unquote(file.path) for file in change.adds]
         with certain(self.location, self.version + 1, change.stamp, paths), delta_errors(f"cannot commit to {self.uri}"):
-            commit()
+            delegate()
 
-    def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool, strict: bool) -> None:
+    def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool) -> None:
         """Refuses what delta-rs would take and get wrong."""
-        if evolves and not (strict and {file.path for file in removes} == {file.path for file in self.files()}):
-            raise Unsupported(
-                f"{self.uri} has other columns than the new files; only a strict rewrite of all its files can change them"
-            )
+        if evolves and {file.path for file in removes} != {file.path for file in self.files()}:
+            raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
         if (evolves and self.delta.metadata().partition_columns) or (removes and not evolves):
             self.check_plain()
 
@@ -309,8 +308,10 @@ class ScopeTable:
                 " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
             )
 
-    def empty(self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None) -> int:
-        """Commits a version without any file, strictly, and returns it. deltalake itself finds what to remove.
+    def empty(
+        self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None
+    ) -> Steps[int]:
+        """Commits a version without any file and returns it.
 
         A checkpoint is the caller's affair.
 
@@ -322,11 +323,8 @@ class ScopeTable:
             Conflict: as `commit`; nothing was changed.
         """
         change = Change(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
-        if not self._publish(change, since, now):
-            schema = self.delta.schema()
-            self._delegate(
-                change, lambda: delegated.commit(self.delta, change, schema, now, delegated.NO_CHECKPOINT, strict=True)
-            )
+        delegate = partial(delegated.commit, self.delta, change, self.delta.schema(), now=now, hooks=delegated.NO_CHECKPOINT)
+        yield from self._commit(change, delegate, since, now)
         return self.version + 1
 
     def checkpoint(self) -> None:
@@ -341,15 +339,15 @@ class ScopeTable:
         """One of the table's own properties; empty where it is not set."""
         return self.delta.metadata().configuration.get(name) or ""
 
-    def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> None:
-        """Commits the property, strictly. This snapshot is of no use any more then. `since` is as `commit` has it.
+    def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
+        """Commits the property. This snapshot is of no use any more then. `since` is as `commit` has it.
 
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
         change = Change(stamp, {}, head=TableHead.of(self.delta).with_property(name, value), operation="SET TBLPROPERTIES")
-        if not self._publish(change, since, now):
-            self._delegate(change, partial(delegated.set_property, self.delta, name, value, change, self._hooks))
+        delegate = partial(delegated.set_property, self.delta, name, value, change, self._hooks)
+        yield from self._commit(change, delegate, since, now)
         self._checkpoint(self.version + 1)
 
     @cached_property
@@ -365,16 +363,6 @@ class ScopeTable:
             write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
             with suppress(LakewardenError):  # the commit is there, and whole without it; the next one comes in its time
                 (write_mended_checkpoint if self._mended else write)(self.location, version)
-
-    def _landed(self, stamp: CommitStamp) -> int:
-        """Where a commit came to lie that was moved behind others."""
-        log = CommitLog(place_of(self.location))
-        text = stamp.text()
-        version = self.version
-        while (commit := log.read(version := version + 1)) is not None:
-            if commit.info.get("userMetadata") == text:
-                return version
-        raise Corrupt(f"{self.uri}: a commit of job {stamp.job_id} was accepted and is not in the log")
 
 
 def check_whole(table: ScopeTable | None, location: Location) -> None:

@@ -13,6 +13,7 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.steps import Steps
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -46,10 +47,11 @@ class ColdScope(Protocol[R_contra]):
         """The `_seq` up to which the table holds the log's rows; None where it holds none of them yet."""
         ...
 
-    def commit(self, rows: R_contra, end: int) -> None:
+    def commit(self, rows: R_contra, end: int) -> Steps[None]:
         """Applies rows and raises the watermark to `end` in one commit that directly follows this snapshot.
 
-        Also when the rows change nothing (a tombstone without its key): a slower flush must find out that it is late.
+        It holds the rows over no step. It commits also when the rows change nothing (a tombstone without its key): a slower
+        flush must find out that it is late.
         Raises `Conflict` if any other commit came between.
         """
         ...
@@ -72,7 +74,7 @@ class Drained:
     committed: bool
 
 
-def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = no_faults) -> Drained:
+def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: int, reach: Reach = no_faults) -> Steps[Drained]:
     """Commits the scope's pending rows to its table.
 
     Raises:
@@ -93,8 +95,10 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
         reach("drain:read")
         if rows is None:
             return Drained(max(watermark, hot.end), committed=False)
+        committing = cold.commit(rows, hot.end)
+        del rows  # while this scope waits, others read theirs
         try:
-            cold.commit(rows, hot.end)
+            yield from committing
         except Conflict as conflict:
             failure = conflict
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import probe
+from lakewarden.storage.steps import in_one_step
 from lakewarden.storage.uploads import find_uploads
 from lakewarden.warehouse import Warehouse, live_tables
 
@@ -72,7 +74,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     findings = [finding for storage in storages.values() for finding in _check_storage(warehouse, storage)]
     tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
     findings += _check_floors(warehouse, [task.work for task in tasks])
-    return findings + [finding for found in run(check_scope, tasks) for finding in found]
+    return findings + [finding for found in run(partial(in_one_step, check_scope), tasks) for finding in found]
 
 
 def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Finding]:

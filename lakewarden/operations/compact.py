@@ -21,6 +21,7 @@ from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_met
 from lakewarden.operations.tail import TailRule, fitting, small_run
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.settings import CompactionSettings
+from lakewarden.storage.steps import Steps
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     )
 
 
-def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> ScopeReport:
+def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Writes the one file and swaps it in; discards it when the tail has moved by then, for the next run to take all.
 
     Raises:
@@ -97,11 +98,12 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     rows = read_files(table, oldest_first, target.schemas)
     reach("after-read")
     outputs = write_outputs(plan, target, [rows], clock, new_id)
+    del rows  # others wait beside this one
     reach("after-data-file")
     metrics = rewrite_metrics(plan.selected, outputs)
     stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
     rewrite = Rewrite(target, table, oldest_first, outputs, stamp, plan.planned_at)
-    landed = land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
+    landed = yield from land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)
     return plan.done(landed.state, metrics, plan.files, clock())

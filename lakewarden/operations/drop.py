@@ -25,6 +25,7 @@ from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10
@@ -39,19 +40,19 @@ class DropTask:
     clock: CarriedClock
 
 
-def drop_scope(task: DropTask) -> ScopeReport:
+def drop_scope(task: DropTask) -> Steps[ScopeReport]:
     """Empties the scope under a fence: late writers of the dropped table find a newer version than theirs."""
 
-    def run() -> ScopeReport:
+    def steps() -> Steps[ScopeReport]:
         store = open_store(task.target.location)
         files = [found.key for found in store.list(FILES)]  # before the fence: none is of a table that begins on top of it
-        version = fence(task.target, Committer(task.job_id, task.clock.moment, task.clock))
+        version = yield from fence(task.target, Committer(task.job_id, task.clock.moment, task.clock))
         store.delete(files)
         return ScopeReport(
             task.target.scope, "drop", "skipped" if version is None else "done", task.target.location, version=version
         )
 
-    return guarded(task.target, "drop", run)
+    return guarded(task.target, "drop", steps())
 
 
 def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Lease) -> list[ScopeReport]:

@@ -40,6 +40,7 @@ from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.steps import Steps
 from lakewarden.storage.uploads import remove_uploads
 from lakewarden.storage.versions import remove_old_versions
 from lakewarden.verify.search import Searched, search
@@ -152,19 +153,19 @@ def erase(
     return certificate
 
 
-def erase_scope(task: EraseTask) -> ScopeReport:
+def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
     """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
 
     def still() -> None:
         if not is_shut(state_store(task.state_uri), task.log_id, task.mark):
             raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
 
-    def run() -> ScopeReport:
+    def steps() -> Steps[ScopeReport]:
         by = Committer(task.job_id, task.clock.moment, task.clock)
-        version = fence_settled(task.target, task.watermark, by, still)
+        version = yield from fence_settled(task.target, task.watermark, by, still)
         return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
 
-    return guarded(task.target, "erase", run)
+    return guarded(task.target, "erase", steps())
 
 
 def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:

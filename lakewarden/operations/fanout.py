@@ -17,6 +17,7 @@ from lakewarden.delta.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
+from lakewarden.storage.steps import Steps, together
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,15 +39,15 @@ Advance = Callable[[int], None]
 
 
 class FanOut(Protocol):
-    """Runs `work` over every item, anywhere, and returns the results in the order of the items."""
+    """Runs the steps of `work` over every item, anywhere, and returns the results in the order of the items."""
 
-    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]: ...
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]: ...
 
 
 class Run(Protocol):
     """A `FanOut` that somebody chose already, with a progress bar behind it (`engine.Engine.run`)."""
 
-    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]: ...
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]: ...
 
 
 def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
@@ -65,16 +66,16 @@ def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[l
     return packs
 
 
-def in_process(work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
     """A `FanOut` for a few small scopes: no JVM, a few threads."""
 
-    def run(item: Sized[T]) -> R:
-        result = work(item.work)
+    def counted(item: Sized[T]) -> Steps[R]:
+        result = yield from work(item.work)
         advance(1)
         return result
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(run, items))
+        return together(map(counted, items), pool.map)
 
 
 def fault_of(error: Exception) -> Fault:
@@ -85,13 +86,13 @@ def fault_of(error: Exception) -> Fault:
     return Fault("INTERNAL", f"{type(error).__name__}: {error} (in {where.name}, line {where.lineno} of {where.filename})", False)
 
 
-def guarded(target: ScopeTarget, operation: Operation, run: Callable[[], ScopeReport]) -> ScopeReport:
-    """Runs the work on one scope; whatever it raises becomes that scope's report.
+def guarded(target: ScopeTarget, operation: Operation, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
+    """The work on one scope; whatever it raises becomes that scope's report.
 
     The one broad `except` of a task: among thousands of scopes, an unforeseen fault of one may not end the others' work.
     """
     try:
-        return run()
+        return (yield from steps)
     except Exception as error:  # noqa: BLE001  # reported as INTERNAL with its place, and the job fails for it
         moved = None if isinstance(error, Transient) or operation == "move" else _moved(target)
         return failed_report(target, operation, moved or error, system_clock())

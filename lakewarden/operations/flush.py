@@ -32,6 +32,7 @@ from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
+from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, cold_tables, state_store
 
 _SCOPE_COST = 32 << 10
@@ -103,9 +104,9 @@ def flush_scopes(
     return reports + held + unread
 
 
-def flush_scope(task: FlushTask, reach: Reach = no_faults) -> ScopeReport:
+def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Flushes one scope here and now; one that is too large is `deferred`."""
-    return guarded(task.target, "flush", lambda: _flush(task, reach))
+    return guarded(task.target, "flush", _flush(task, reach))
 
 
 def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
@@ -146,7 +147,7 @@ def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
     )
 
 
-def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
+def _flush(task: FlushTask, reach: Reach) -> Steps[ScopeReport]:
     if task.pending.bytes > task.large_bytes:
         return _deferred(task)
     opened: list[ColdApply] = []
@@ -156,7 +157,7 @@ def _flush(task: FlushTask, reach: Reach) -> ScopeReport:
         return opened[-1]
 
     try:
-        drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
+        yield from drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
     except TooLarge:
         return _deferred(task)
     if opened[-1].applied is None:

@@ -25,6 +25,7 @@ from lakewarden.operations.zorder import check_columns
 from lakewarden.report import Operation, ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.durability import sync
+from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, find_table
 
 Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
@@ -106,11 +107,11 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     return [unnoted.judged(target, report) for target, report in pairs]
 
 
-def maintain_scope(task: MaintainTask) -> ScopeReport:
-    return guarded(task.target, operation_of(task.options), lambda: _maintain(task))
+def maintain_scope(task: MaintainTask) -> Steps[ScopeReport]:
+    return guarded(task.target, operation_of(task.options), _maintain(task))
 
 
-def _maintain(task: MaintainTask) -> ScopeReport:
+def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
     def asked() -> datetime:
         """What is leased, or refers to a file, was looked at then."""
         return task.clock.moment
@@ -120,10 +121,10 @@ def _maintain(task: MaintainTask) -> ScopeReport:
         return plan.report()
     if plan.nothing and plan.table is not None:
         refresh_manifest(task.target, plan.table, task.clock())  # who committed last may have died before its manifest
-    return run(job_id=task.job_id, clock=task.clock, new_id=random_id)
+    return (yield from run(job_id=task.job_id, clock=task.clock, new_id=random_id))
 
 
-def _planned(task: MaintainTask, clock: Clock) -> tuple[ScopePlan, Callable[..., ScopeReport]]:
+def _planned(task: MaintainTask, clock: Clock) -> tuple[ScopePlan, Callable[..., Steps[ScopeReport]]]:
     """The plan, and what runs it."""
     match task.options:
         case CompactOptions():

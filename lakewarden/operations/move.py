@@ -32,6 +32,7 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, find_table
 
 _SCOPE_COST = 1 << 20
@@ -166,7 +167,7 @@ class Mover:
         return in_process(thaw_scope, tasks, lambda done: None)
 
     def _each(
-        self, work: Callable[[MoveTask], ScopeReport], copied: Mapping[Scope, tuple[str, ...]] | None = None
+        self, work: Callable[[MoveTask], Steps[ScopeReport]], copied: Mapping[Scope, tuple[str, ...]] | None = None
     ) -> list[ScopeReport]:
         """The work on every scope that goes along, in one job."""
         catalog = self.warehouse.catalog.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakewarden.clock import CarriedClock, system_clock
@@ -15,6 +14,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import guarded
 from lakewarden.report import ScopeReport, ScopeState, ScopeTarget
+from lakewarden.storage.steps import Steps
 
 
 @dataclass(frozen=True)
@@ -33,56 +33,57 @@ class MoveTask:
         return Committer(self.job_id, self.clock.moment, self.clock)
 
 
-def copy_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
+def copy_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Copies the data files ahead, while everybody goes on."""
 
-    def run() -> ScopeReport:
+    def steps() -> Steps[ScopeReport]:
+        yield from ()
         copied = copy_data(task.source.location, task.target.location, task.by, reach)
         return _report(task, task.target, copied=copied)
 
-    return _guarded(task, run)
+    return _guarded(task, steps())
 
 
-def move_scope(task: MoveTask, reach: Reach = no_faults) -> ScopeReport:
+def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Freezes the scope, copies what is not there yet, and looks at it there."""
 
-    def run() -> ScopeReport:
-        version = freeze(task.source, task.token, task.by)
+    def steps() -> Steps[ScopeReport]:
+        version = yield from freeze(task.source, task.token, task.by)
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = open_scope(task.target)
         assert arrived is not None  # copy_frozen has looked
         refresh_manifest(task.target, arrived, system_clock())
         return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
 
-    return _guarded(task, run)
+    return _guarded(task, steps())
 
 
-def thaw_scope(task: MoveTask) -> ScopeReport:
+def thaw_scope(task: MoveTask) -> Steps[ScopeReport]:
     """Lets the scope go on where it is."""
 
-    def run() -> ScopeReport:
-        return _report(task, task.source, done=thaw(task.source, task.token, task.by))
+    def steps() -> Steps[ScopeReport]:
+        return _report(task, task.source, done=(yield from thaw(task.source, task.token, task.by)))
 
-    return _guarded(task, run)
+    return _guarded(task, steps())
 
 
-def leave_scope(task: MoveTask) -> ScopeReport:
+def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
     """Empties the old place under a fence, which stays frozen: late flushes find it, whenever they wake."""
 
-    def run() -> ScopeReport:
+    def steps() -> Steps[ScopeReport]:
         table = open_scope(task.source)
         if table is None or not is_frozen(table, task.source):  # a scope that is younger than the move
             return _report(task, task.target, done=False)
         if not is_left(table):
             frozen_version(table, task.source)
-        fence(task.source, task.by)
+        yield from fence(task.source, task.by)
         return _report(task, task.target)
 
-    return _guarded(task, run)
+    return _guarded(task, steps())
 
 
-def _guarded(task: MoveTask, run: Callable[[], ScopeReport]) -> ScopeReport:
-    return guarded(task.source, "move", run)
+def _guarded(task: MoveTask, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
+    return guarded(task.source, "move", steps)
 
 
 def _report(

@@ -21,6 +21,7 @@ from lakewarden.operations.plan import ScopePlan, unmoved
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.operations.zorder import check_columns, z_ordered
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.steps import Steps
 
 ZORDER = "zorder_by"
 _OPERATION = "OPTIMIZE"
@@ -75,7 +76,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     return _clustering(base, table) if options.zorder else _packing(base, table, options.min_gain)
 
 
-def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> ScopeReport:
+def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
     """Writes the new files and swaps them in; discards them when a flush replaced an input meanwhile.
 
     Raises:
@@ -87,11 +88,12 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     target = live_schema(plan.target, table)
     parts = _clustered(table, target, plan) if plan.zorder else _packed(table, target, plan)
     outputs = write_outputs(plan, target, parts, clock, new_id)
+    del parts  # and the rows with them: others wait beside this one
     reach("after-data-file")
     inputs = tuple(file for packed in plan.bins for file in packed)
     metrics = rewrite_metrics(inputs, outputs)
     stamp = CommitStamp(job_id, _OPERATION, dict(plan.parameters), native_metrics(metrics))
-    landed = land(Rewrite(target, table, inputs, outputs, stamp, plan.planned_at), lambda _: "", clock, reach)
+    landed = yield from land(Rewrite(target, table, inputs, outputs, stamp, plan.planned_at), lambda _: "", clock, reach)
     if isinstance(landed, str):
         return plan.skipped(landed)
     report = plan.done(landed.state, metrics, plan.files, clock())

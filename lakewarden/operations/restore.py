@@ -28,6 +28,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 
 _OPERATION = "RESTORE"
 
@@ -115,7 +116,7 @@ def run_restore(
     clock: Clock,
     new_id: NewId,
     reach: Reach = no_faults,
-) -> ScopeReport:
+) -> Steps[ScopeReport]:
     """One strict commit, after a last look that every file that comes back is there.
 
     Raises:
@@ -136,7 +137,9 @@ def run_restore(
     now = clock()
     transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
     stamp, since = _stamp(plan, job_id), plan.planned_at
-    version = table.commit(adds, plan.removes, schema=plan.schema, stamp=stamp, since=since, now=now, transaction=transaction)
+    version = yield from table.commit(
+        adds, plan.removes, schema=plan.schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
+    )
     reach("after-commit")
     snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
     renew_manifest(plan.target, table, snapshot, now)

@@ -28,6 +28,7 @@ from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import Steps
 
 _ATTEMPTS = 10
 """Commits of others that may come between one after another; a scope that is written that fast is compacted later."""
@@ -103,7 +104,7 @@ def write_outputs(
     return tuple(outputs)
 
 
-def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Snapshot | str:
+def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Steps[Snapshot | str]:
     """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded.
 
     Raises:
@@ -113,7 +114,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
     reason = "other commits kept coming between"
     for _ in range(_ATTEMPTS):
         try:
-            return _commit(rewrite, table, clock(), reach)
+            return (yield from _commit(rewrite, table, clock(), reach))
         except TooLate:
             _discard(rewrite.target, rewrite.outputs)
             raise
@@ -137,8 +138,8 @@ def _discard(target: ScopeTarget, outputs: Sequence[NewFile]) -> None:
     place_of(target.location).delete(file.path for file in outputs)
 
 
-def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Snapshot:
-    version = table.commit(
+def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Steps[Snapshot]:
+    version = yield from table.commit(
         rewrite.outputs,
         rewrite.inputs,
         schema=rewrite.target.schema,
@@ -146,6 +147,7 @@ def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) ->
         since=rewrite.since,
         now=now,
         data_change=False,
+        reach=reach,
     )
     reach("after-commit")
     snapshot = table.snapshot(rewrite.target.app_id).after(version, rewrite.outputs, rewrite.inputs, now)

@@ -17,7 +17,7 @@ from lakewarden.catalog.leases import held
 from lakewarden.clock import to_millis
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.committing import Committer
-from lakewarden.delta.sweep import Still, sweep_fence
+from lakewarden.delta.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.names import home
@@ -26,6 +26,7 @@ from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
+from lakewarden.storage.steps import Steps, together
 from lakewarden.warehouse import Warehouse
 
 _ROOT = "graves"
@@ -137,20 +138,23 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
         return found
     except LakewardenError as error:  # the storage may have been dropped since, and its keys with it
         return _Ground(waiting=marks, failed=[error.message])
-    for name in names:
-        if (mark := warehouse.erasures.mark(name)) not in marks:
-            continue
-        try:
-            fate = sweep_fence(
-                place.below(name), before, Committer(sweeper.job_id, clock(), clock), sweeper.still, reach=sweeper.reach
-            )
-        except LakewardenError as error:
-            found.failed.append(error.message.replace(name, mark))
-            fate = "too young"
+    named = {name: mark for name in names if (mark := warehouse.erasures.mark(name)) in marks}
+    fates = together(_swept(place.below(name), before, Committer(sweeper.job_id, clock(), clock), sweeper) for name in named)
+    for (name, mark), (fate, why) in zip(named.items(), fates, strict=True):
         found.gone += fate == "gone"
         if fate == "too young":
             found.waiting.add(mark)
+        if why:
+            found.failed.append(why.replace(name, mark))
     return found
+
+
+def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) -> Steps[tuple[Fate, str]]:
+    """What became of the fence, and why it could not be removed; empty where nothing failed."""
+    try:
+        return (yield from sweep_fence(place, before, by, sweeper.still, reach=sweeper.reach)), ""
+    except LakewardenError as error:
+        return "too young", error.message
 
 
 def _confirm_storage(warehouse: Warehouse, place: Location) -> None:

@@ -39,9 +39,9 @@ from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, u
 from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.rows.files import without_name
-from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 
 SAFE_HOURS = 168
 """A week: below it, a reader of an older version or a slow writer may lose files under its hands."""
@@ -139,7 +139,7 @@ def run_vacuum(
     clock: Clock,
     new_id: NewId,  # noqa: ARG001  # every run's shape
     reach: Reach = no_faults,
-) -> ScopeReport:
+) -> Steps[ScopeReport]:
     """Commits the horizon, deletes what the plan lists, commits the end.
 
     Raises:
@@ -150,12 +150,14 @@ def run_vacuum(
     table = unmoved(plan, clock())
     state = plan.state or table.state(plan.target.app_id)
     if plan.data_files or plan.marks:
-        _commit_horizon(plan, table, job_id, clock())
+        yield from _commit_horizon(plan, table, job_id, clock())
         reach("after-start")
-        sync([plan.target.uri])  # else a power cut could keep the deletes and lose the commits that made them right
+        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that made them right
         check_fresh(plan, clock())
         _delete(plan, reach)
-        state = _commit_end(plan, job_id, clock, reach).state
+        state = (yield from _commit_end(plan, job_id, clock, reach)).state
+    if plan.log_files:
+        yield plan.target.uri  # the checkpoint that they go for was written by somebody who may have made nothing durable
     check_fresh(plan, clock())  # names in the log are made again, should the table have begun anew
     open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
     reach("after-log")
@@ -233,9 +235,9 @@ def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[s
     )
 
 
-def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> None:
+def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
     metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
-    _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), plan.planned_at, now)
+    yield from _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), plan.planned_at, now)
 
 
 def _delete(plan: VacuumPlan, reach: Reach) -> None:
@@ -247,7 +249,7 @@ def _delete(plan: VacuumPlan, reach: Reach) -> None:
     reach("after-deletes")
 
 
-def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Snapshot:
+def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
     """The second mark; others may commit meanwhile, so it goes on top of whatever is there."""
     metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
@@ -258,7 +260,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
             break
         now = clock()
         try:
-            version = _mark(table, plan, stamp, looked, now)
+            version = yield from _mark(table, plan, stamp, looked, now)
         except Conflict:
             continue
         reach("after-end")
@@ -268,6 +270,6 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Sn
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, and others kept committing before it could say so")
 
 
-def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> int:
+def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[int]:
     schema = table.schema_version(plan.target.schemas)
     return table.commit((), (), schema=schema, stamp=stamp, since=since, now=now, data_change=False)

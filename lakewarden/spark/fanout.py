@@ -18,6 +18,7 @@ from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
+from lakewarden.storage.steps import Steps, together
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +34,7 @@ class SparkFanOut:
     session: SparkSession
     settings: SparkSettings
 
-    def __call__(self, work: Callable[[T], R], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
+    def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
         """Raises:
         StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
         LakewardenError: what `advance` raised to stop the work; no further task was begun.
@@ -67,9 +68,9 @@ _SMALLEST_PACK = 256 << 10
 """Below this a task's own cost (some 10 ms) is more than its work."""
 
 
-def _over(work: Callable[[T], R]) -> Callable[[list[T]], list[R]]:
+def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:
     def run(chunk: list[T]) -> list[R]:
-        results = [work(one) for one in chunk]
+        results = together(map(work, chunk))
         _forget_archives()
         return results
 

@@ -32,6 +32,8 @@ from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.spark import s3a, s3a_files
+from lakewarden.storage.durability import sync
+from lakewarden.storage.steps import Steps, alone
 from lakewarden.warehouse import state_store
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -54,7 +56,7 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
         over_s3a: let Spark itself read and write what lies on S3; the session has to have the connector.
     """
 
-    def run() -> ScopeReport:
+    def steps() -> Steps[ScopeReport]:
         native = over_s3a and s3a.reaches(session, task.target.location, (), os.environ)
         cold = [_LargeCold(session, task, native=native)]
 
@@ -62,10 +64,10 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
             cold.append(_LargeCold(session, task, native=native))
             return cold[-1]
 
-        drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
+        yield from drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
         return done(task, cold[-1].apply)
 
-    return guarded(task.target, "flush", run)
+    return alone(guarded(task.target, "flush", steps()))
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,9 @@ class _LargeCold:
     def watermark(self) -> int | None:
         return self.apply.watermark()
 
-    def commit(self, rows: PendingRows | None, end: int) -> None:
+    def commit(self, rows: PendingRows | None, end: int) -> Steps[None]:
         if rows is not None:
-            self.apply.commit_written(self._written(rows, end), end)
+            yield from self.apply.commit_written(self._written(rows, end), end)
 
     def _written(self, pending: PendingRows, end: int) -> Written:
         """Writes what replaces the files that may hold a pending key, and counts what that changes."""
@@ -210,6 +212,7 @@ def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBat
         if rows:
             whole = pa.Table.from_batches(rows).cast(rows_schema(target.schema))
             made = write_file(target, whole, batch_name(number, random_id))
+            sync([target.uri])  # on this machine, which need not be the one that commits
             yield pa.RecordBatch.from_pylist([asdict(made)], schema=_NEW_FILE)
 
     return write

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.location import local_path
 
 
@@ -17,15 +18,29 @@ def sync(uris: Iterable[str]) -> None:
     Object stores need nothing: what they acknowledged is durable.
 
     Raises:
-        StorageUnavailable: the disk reported an error; what was written may be lost.
+        StorageUnavailable, StorageRefused: the disk reported an error; what was written may be lost.
     """
-    places: dict[int, Path] = {}
+    for failure in sync_each(uris).values():
+        raise failure
+
+
+def sync_each(uris: Iterable[str]) -> dict[str, LakewardenError]:
+    """The same; what failed is told by place, so that one disk's failure holds back nothing that is on another."""
+    devices: dict[int, Path] = {}
+    below: dict[int, list[str]] = defaultdict(list)
     for uri in uris:
         if (path := local_path(uri)) is not None:
             present = next(above for above in (path, *path.parents) if above.exists())
-            places.setdefault(present.stat().st_dev, present)
-    for path in places.values():
-        _sync_file_system(path)
+            device = present.stat().st_dev
+            devices.setdefault(device, present)
+            below[device].append(uri)
+    failed: dict[str, LakewardenError] = {}
+    for device, present in devices.items():
+        try:
+            _sync_file_system(present)
+        except LakewardenError as error:
+            failed.update(dict.fromkeys(below[device], error))
+    return failed
 
 
 def _sync_file_system(path: Path) -> None:

@@ -21,6 +21,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.record import OP
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.steps import alone
 from tests.fixtures.bucket import AnyPath
 
 APP = "lakewarden/w/p"
@@ -107,7 +108,7 @@ def flush(
 ) -> ColdApply:
     batch = hot(scope.schema, rows, first_seq, deletes)
     cold = opened(scope, reach=reach)
-    cold.commit(batch, first_seq + batch.num_rows - 1 if end is None else end)
+    alone(cold.commit(batch, first_seq + batch.num_rows - 1 if end is None else end))
     return cold
 
 

@@ -13,6 +13,7 @@ from lakewarden.connection import Location
 from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, schema, table_of, target
 
 
@@ -103,9 +104,9 @@ def test_of_two_flushes_from_one_snapshot_one_wins(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     one, other = opened(scope), opened(scope)
-    one.commit(hot(PEOPLE, people(2), 1), 1)
+    alone(one.commit(hot(PEOPLE, people(2), 1), 1))
     with pytest.raises(Conflict):
-        other.commit(hot(PEOPLE, people(2), 1), 1)
+        alone(other.commit(hot(PEOPLE, people(2), 1), 1))
     assert rows_of(scope) == people(1, 2)
 
 
@@ -115,15 +116,15 @@ def test_a_flush_is_refused_when_any_commit_came_between(tmp_path: Path) -> None
     cold = opened(scope)
     DeltaTable(scope.uri).alter.set_table_description("of somebody else")
     with pytest.raises(Conflict):
-        cold.commit(hot(PEOPLE, people(2), 1), 1)
+        alone(cold.commit(hot(PEOPLE, people(2), 1), 1))
 
 
 def test_of_two_first_flushes_one_wins(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     one, other = opened(scope), opened(scope)
-    one.commit(hot(PEOPLE, people(1)), 0)
+    alone(one.commit(hot(PEOPLE, people(1)), 0))
     with pytest.raises(Conflict):
-        other.commit(hot(PEOPLE, people(1)), 0)
+        alone(other.commit(hot(PEOPLE, people(1)), 0))
     assert rows_of(scope) == people(1)
 
 
@@ -131,10 +132,10 @@ def test_a_rewrite_above_the_bound_is_refused_before_it_reads(tmp_path: Path) ->
     scope = target(tmp_path / "t")
     flush(scope, people(1, 2))
     with pytest.raises(TooLarge) as refused:
-        opened(scope, large_bytes=10).commit(hot(PEOPLE, people(2), 2), 2)
+        alone(opened(scope, large_bytes=10).commit(hot(PEOPLE, people(2), 2), 2))
     assert refused.value.bytes > 10
     assert table_of(scope).version == 0
-    opened(scope, large_bytes=10).commit(hot(PEOPLE, people(3), 2), 2)
+    alone(opened(scope, large_bytes=10).commit(hot(PEOPLE, people(3), 2), 2))
     assert rows_of(scope) == people(1, 2, 3)
 
 
@@ -193,10 +194,10 @@ def test_a_crash_at_any_point_and_a_retry_apply_once(tmp_path: Path, point: str)
     flush(scope, people(1, 2))
     batch = hot(PEOPLE, people(2, 3, name="new"), 2)
     with pytest.raises(Killed):
-        opened(scope, reach=reach).commit(batch, 3)
+        alone(opened(scope, reach=reach).commit(batch, 3))
     again = opened(scope)
     if again.watermark() != 3:
-        again.commit(batch, 3)
+        alone(again.commit(batch, 3))
     assert rows_of(scope) == [*people(1), *people(2, 3, name="new")]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakewarden.delta.rows import merged, read_rows
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, Row, hot_of, opened, rows_of, schema, table_of, target
 
 Key = tuple[int, str]
@@ -43,7 +44,7 @@ def test_flushes_equal_a_dictionary(batches: list[list[Step] | str], unflushed: 
 
 def _flush(scope: ScopeTarget, steps: list[Step], model: dict[Key, int], seq: int) -> int:
     end = seq + len(steps)
-    opened(scope).commit(hot_of(_PAIRS, _rows(steps, model), seq), end - 1)
+    alone(opened(scope).commit(hot_of(_PAIRS, _rows(steps, model), seq), end - 1))
     return end
 
 

@@ -17,6 +17,7 @@ from lakewarden.delta.commits import LAST_CHECKPOINT, checkpoint_name, commit_na
 from lakewarden.delta.fence import fence
 from lakewarden.delta.place import place_of
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def test_a_fenced_table_gets_none(tmp_path: Path) -> None:
 def test_a_later_checkpoint_stays(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     _flushed(scope, range(4))
-    assert fence(scope, by("CL-1")) == 4
+    assert alone(fence(scope, by("CL-1"))) == 4
     names = place_of(scope.location).names()
     write_checkpoint(scope.location, 3)
     assert place_of(scope.location).names() == names
@@ -105,7 +106,7 @@ def test_one_that_came_behind_a_fence_is_removed_again(tmp_path: Path) -> None:
 
     def fenced_before_its_checkpoint(step: str) -> None:
         if step == "after-commit":
-            fence(scope, by("CL-1"))
+            alone(fence(scope, by("CL-1")))
             place.replace(checkpoint_name(8), b"secret")
             place.replace(LAST_CHECKPOINT, b'{"version": 8, "size": 1}')
 

@@ -16,6 +16,7 @@ from lakewarden.delta.fence import fence, fence_settled
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
 from tests.operations.steps import compact, data_files, optimize, restore, vacuum
@@ -77,7 +78,7 @@ def test_a_torn_newest_commit_is_taken_for_none_and_nothing_goes_on_top(tmp_path
         lambda: optimize(scope),
         lambda: restore(scope, 3),
         lambda: vacuum(scope, days=9),
-        lambda: fence(scope, by("DR-1")),
+        lambda: alone(fence(scope, by("DR-1"))),
     ):
         with pytest.raises(Corrupt, match=rf"version {_NEWEST}, is torn: .* before lakewarden repair has put it aside"):
             operation()
@@ -123,13 +124,13 @@ def test_what_is_torn_is_erased_whole(tmp_path: Path) -> None:
         for number in range(1 if name == "first" else _NEWEST + 1):
             flush(scope, people(number), first_seq=number)
         damage(scope)
-        assert fence_settled(scope, 99, by("ER-1"), lambda: None) == 0
+        assert alone(fence_settled(scope, 99, by("ER-1"), lambda: None)) == 0
         assert (rows_of(scope), table_of(scope).watermark(APP), data_files(scope)) == ([], 99, set())
 
 
 def test_emptied_commits_below_a_fence_are_not_torn(tmp_path: Path) -> None:
     scope = _made(tmp_path)
-    version = fence(scope, by("DR-1"))
+    version = alone(fence(scope, by("DR-1")))
     assert _file(scope, commit_name(3)).stat().st_size == 0
     assert (table_of(scope).version, table_of(scope).torn) == (version, None)
     assert not damage_of(scope.location)
@@ -195,7 +196,7 @@ def test_without_the_commits_that_a_bad_checkpoint_stood_for_it_is_corrupt(tmp_p
 def test_a_fence_on_top_of_a_bad_checkpoint_has_its_own(tmp_path: Path) -> None:
     scope = _made(tmp_path)
     _BAD["zeros"].damage(scope)
-    version = fence(scope, by("DR-1"))
+    version = alone(fence(scope, by("DR-1")))
     assert (table_of(scope).version, rows_of(scope)) == (version, [])
     assert not damage_of(scope.location)
 

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Unsupported
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, at, column, flush, hot, opened, paths, people, rows_of, schema, table_of, target
 
 # `name` became `label`, a new column took the name `name`
@@ -53,11 +54,11 @@ def test_files_that_others_rewrote_lose_their_ids_and_are_read_by_the_columns_of
 def test_only_a_rewrite_of_everything_may_change_the_columns(tmp_path: Path) -> None:
     flush(target(tmp_path / "t"), people(1))
     with pytest.raises(Unsupported, match="rewrite of all"):
-        table_of(target(tmp_path / "t")).commit([], [], schema=RENAMED, stamp=CommitStamp("J", "OPTIMIZE"), **at())
+        alone(table_of(target(tmp_path / "t")).commit([], [], schema=RENAMED, stamp=CommitStamp("J", "OPTIMIZE"), **at()))
 
 
 def test_an_unknown_shape_is_refused(tmp_path: Path) -> None:
     flush(target(tmp_path / "t"), people(1))
     other = target(tmp_path / "t", schema("id BIGINT NOT NULL", "name INT"))
     with pytest.raises(Unsupported, match="no schema version"):
-        opened(other).commit(hot(other.schema, [{"id": 2, "name": 1}], 1), 1)
+        alone(opened(other).commit(hot(other.schema, [{"id": 2, "name": 1}], 1), 1))

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakewarden.delta.fence import fence
 from lakewarden.delta.history import history
 from lakewarden.errors import Conflict
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, people, rows_of, table_of, target
 
 
@@ -18,7 +19,7 @@ def test_nothing_of_the_rows_is_left(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     for number in range(13):
         flush(scope, people(number, name="secret"), first_seq=number)
-    version = fence(scope, by("CL-1"))
+    version = alone(fence(scope, by("CL-1")))
     assert version == 13
     assert (rows_of(scope), table_of(scope).watermark(APP), table_of(scope).version) == ([], 12, 13)
     left = [path for path in (tmp_path / "t").rglob("*") if path.is_file()]
@@ -31,9 +32,9 @@ def test_old_snapshots_are_refused_and_a_new_start_is_taken(tmp_path: Path) -> N
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     stale = opened(scope)
-    fence(scope, by("CL-1"))
+    alone(fence(scope, by("CL-1")))
     with pytest.raises(Conflict):
-        stale.commit(hot(PEOPLE, people(2), 1), 1)
+        alone(stale.commit(hot(PEOPLE, people(2), 1), 1))
     flush(scope, people(3), first_seq=5)
     assert rows_of(scope) == people(3)
     assert table_of(scope).version == 2
@@ -41,10 +42,10 @@ def test_old_snapshots_are_refused_and_a_new_start_is_taken(tmp_path: Path) -> N
 
 def test_it_may_be_repeated_and_needs_no_table(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
-    assert fence(scope, by("CL-1")) is None
+    assert alone(fence(scope, by("CL-1"))) is None
     flush(scope, people(1))
-    assert fence(scope, by("CL-1")) == 1
-    again = fence(scope, by("CL-1"))
+    assert alone(fence(scope, by("CL-1"))) == 1
+    again = alone(fence(scope, by("CL-1")))
     assert again is not None
     assert rows_of(scope) == []
     assert DeltaTable(scope.uri).version() == again
@@ -54,5 +55,5 @@ def test_a_table_with_columns_of_others_is_fenced_too(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
     write_deltalake(scope.uri, pa.table({"x": [1], "p": ["a"]}), mode="overwrite", schema_mode="overwrite", partition_by=["p"])
-    assert fence(scope, by("CL-1")) == 2
+    assert alone(fence(scope, by("CL-1"))) == 2
     assert DeltaTable(scope.uri).file_uris() == []

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden.delta.history import history
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Conflict
 from lakewarden.report import ScopeTarget
-from tests.delta.scopes import APP, PEOPLE, at, flush, hot, opened, paths, people, rows_of, table_of, target, ticking
+from lakewarden.storage.steps import alone
+from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
 
 
 @pytest.mark.disk
@@ -54,7 +54,7 @@ def _at_once(count: int, scope: ScopeTarget) -> list[str]:
         cold = opened(scope)
         barrier.wait()
         try:
-            cold.commit(hot(PEOPLE, people(1, 2)), 1)
+            alone(cold.commit(hot(PEOPLE, people(1, 2)), 1))
             outcomes.append("done")
         except Conflict:
             outcomes.append("conflict")
@@ -65,36 +65,3 @@ def _at_once(count: int, scope: ScopeTarget) -> list[str]:
     for thread in threads:
         thread.join()
     return outcomes
-
-
-def test_a_commit_that_is_not_strict_moves_behind_appends_and_knows_its_version(tmp_path: Path) -> None:
-    scope = target(tmp_path / "t")
-    flush(scope, people(1))
-    flush(scope, people(11), first_seq=1)
-    table = table_of(scope)
-    flush(scope, people(21), first_seq=2)
-    flush(scope, people(31), first_seq=3)
-    stamp = CommitStamp("OP-1", "OPTIMIZE")
-    version = table.commit([], [table.files()[0]], schema=PEOPLE, stamp=stamp, **at(), data_change=False, strict=False)
-    assert version == table_of(scope).version == 4
-    entry = history(scope, limit=1)[0]
-    assert (entry.operation, entry.read_version, entry.user_metadata["job_id"]) == ("OPTIMIZE", 1, "OP-1")
-
-
-def test_a_commit_that_is_not_strict_is_refused_when_its_input_is_gone(tmp_path: Path) -> None:
-    scope = target(tmp_path / "t")
-    flush(scope, people(1))
-    table = table_of(scope)
-    flush(scope, people(1, name="new"), first_seq=1)
-    stamp = CommitStamp("OP-1", "OPTIMIZE")
-    with pytest.raises(Conflict):
-        table.commit(
-            [],
-            list(table.files()),
-            schema=PEOPLE,
-            stamp=stamp,
-            since=ticking()(),
-            now=ticking()(),
-            data_change=False,
-            strict=False,
-        )

@@ -16,6 +16,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
 
@@ -41,24 +42,24 @@ def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
 
 def test_of_two_flushes_in_a_bucket_one_wins(scope: ScopeTarget) -> None:
     first, second = opened(scope), opened(scope)
-    first.commit(hot(PEOPLE, people(1)), 0)
+    alone(first.commit(hot(PEOPLE, people(1)), 0))
     with pytest.raises(Conflict):
-        second.commit(hot(PEOPLE, people(1)), 0)
+        alone(second.commit(hot(PEOPLE, people(1)), 0))
     first, second = opened(scope), opened(scope)
-    first.commit(hot(PEOPLE, people(1, name="new"), 1), 1)
+    alone(first.commit(hot(PEOPLE, people(1, name="new"), 1), 1))
     with pytest.raises(Conflict):
-        second.commit(hot(PEOPLE, people(2), 1), 1)
+        alone(second.commit(hot(PEOPLE, people(2), 1), 1))
     assert rows_of(scope) == people(1, name="new")
 
 
 def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
     flush(scope, people(1))
     stale = opened(scope)
-    assert fence(scope, by("CL-1")) == 1
+    assert alone(fence(scope, by("CL-1"))) == 1
     assert rows_of(scope) == []
     assert all(name.startswith("_delta_log/") for name in place_of(scope.location).names())
     with pytest.raises(Conflict):
-        stale.commit(hot(PEOPLE, people(2), 1), 1)
+        alone(stale.commit(hot(PEOPLE, people(2), 1), 1))
 
 
 def test_a_missing_object_and_an_unknown_bucket_are_said(scope: ScopeTarget, minio: MinioServer) -> None:

@@ -25,7 +25,12 @@ from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, at, by, flush, people, rows_of, schema, table_of, target
+
+
+def _held() -> None:
+    """Nobody else has gone on."""
 
 
 def _commit(path: Path, version: int) -> list[dict[str, Any]]:
@@ -47,7 +52,7 @@ def test_every_commit_of_a_plain_table_is_ours_and_delta_rs_reads_it(tmp_path: P
     flush(scope, people(1, 2))
     flush(scope, people(2, name="new"), first_seq=2)
     flush(evolved, [{"id": 3, "name": "n3", "more": 0.5}], first_seq=3)
-    table_of(evolved).set_property("lakewarden.a", "b c", stamp=CommitStamp("J", "MOVE"), **at())
+    alone(table_of(evolved).set_property("lakewarden.a", "b c", stamp=CommitStamp("J", "MOVE"), **at()))
     theirs = DeltaTable(scope.uri)
     assert (theirs.version(), theirs.transaction_version(APP)) == (3, 3)
     assert sorted(theirs.to_pyarrow_table().select(["id", "name", "more"]).to_pylist(), key=lambda row: row["id"]) == [
@@ -56,7 +61,7 @@ def test_every_commit_of_a_plain_table_is_ours_and_delta_rs_reads_it(tmp_path: P
         {"id": 3, "name": "n3", "more": 0.5},
     ]
     assert theirs.metadata().configuration["lakewarden.a"] == "b c"
-    assert table_of(evolved).empty(stamp=CommitStamp("J", "DROP"), **at()) == 4
+    assert alone(table_of(evolved).empty(stamp=CommitStamp("J", "DROP"), **at())) == 4
     assert DeltaTable(scope.uri).file_uris() == []
     engines = [_info(tmp_path / "t", version)["engineInfo"] for version in range(5)]
     assert all(engine.startswith("Lakewarden/") for engine in engines), engines
@@ -104,7 +109,7 @@ def test_of_many_writers_of_one_version_one_wins(tmp_path: Path) -> None:
     def write(number: int) -> None:
         barrier.wait()
         try:
-            publish(scope.location, 1, b'{"commitInfo":{"n":%d}}\n' % number)
+            alone(publish(scope.location, 1, b'{"commitInfo":{"n":%d}}\n' % number, _held))
             won.append(number)
         except Conflict:
             lost.append(number)
@@ -130,14 +135,14 @@ def test_a_commit_that_never_got_its_name_is_none(tmp_path: Path) -> None:
     assert DeltaTable(scope.uri).version() == 1
     later = tmp_path / "t" / unnamed_commit(4, random_id())
     later.write_bytes(b"of one who began anew on the fence")
-    assert fence(scope, by("CL-1")) == 2
+    assert alone(fence(scope, by("CL-1"))) == 2
     assert _hidden(tmp_path / "t") == [later.name], "it holds values of columns"
 
 
 def test_who_finds_the_directory_gone_makes_no_log_anew(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     with pytest.raises(Conflict, match="another commit came between"):
-        publish(scope.location, 3, b"{}\n")
+        alone(publish(scope.location, 3, b"{}\n", _held))
     assert not (tmp_path / "t").exists()
 
 
@@ -179,7 +184,7 @@ def remote() -> ScopeTarget:
 
 def test_a_commit_whose_answer_was_lost_counts_if_it_is_there(remote: ScopeTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     with _losing(monkeypatch, arrives=True):
-        publish(remote.location, 0, b"ours")
+        alone(publish(remote.location, 0, b"ours", _held))
     assert place_of(remote.location).read(commit_name(0)) == b"ours"
 
 
@@ -187,14 +192,14 @@ def test_a_commit_whose_answer_was_lost_and_that_is_not_there_may_still_arrive(
     remote: ScopeTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _losing(monkeypatch), pytest.raises(StorageUnavailable, match="the answer was lost"):
-        publish(remote.location, 0, b"ours")
+        alone(publish(remote.location, 0, b"ours", _held))
 
 
 def test_a_commit_whose_answer_was_lost_and_whose_name_is_taken_has_lost(
     remote: ScopeTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _losing(monkeypatch, others=b"theirs"), pytest.raises(Conflict):
-        publish(remote.location, 0, b"ours")
+        alone(publish(remote.location, 0, b"ours", _held))
     with pytest.raises(Conflict):
-        publish(remote.location, 0, b"ours")
+        alone(publish(remote.location, 0, b"ours", _held))
     assert place_of(remote.location).read(commit_name(0)) == b"theirs"

@@ -15,6 +15,7 @@ from lakewarden.log.position import end_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
 from lakewarden.settings import LogSettings
+from lakewarden.storage.steps import Steps, alone
 from tests.log.build import NOTES, Store, ids_of, notes, view_of, writer
 
 
@@ -29,7 +30,8 @@ class Ledger:
     def watermark(self) -> int | None:
         return self.mark
 
-    def commit(self, rows: pa.Table, end: int) -> None:
+    def commit(self, rows: pa.Table, end: int) -> Steps[None]:
+        yield "memory://tables"
         before = self.mark
         self.meanwhile()
         if self.mark != before:
@@ -50,10 +52,10 @@ def scope(store: Store) -> LogScope:
 def test_pending_rows_are_committed_once(store: Store) -> None:
     ledger = Ledger()
     writer(store).append(notes("u", 1, 2))
-    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(0), committed=True)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(0), committed=True)
     writer(store).append(notes("u", 3))
-    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(1), committed=True)
-    assert drain(scope(store), lambda: ledger, attempts=1) == Drained(end_of(1), committed=False)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(1), committed=True)
+    assert alone(drain(scope(store), lambda: ledger, attempts=1)) == Drained(end_of(1), committed=False)
     assert ledger.ids == [1, 2, 3]
 
 
@@ -65,10 +67,10 @@ def test_the_loser_of_a_race_starts_again(store: Store) -> None:
     def faster() -> None:
         ledger.meanwhile = lambda: None
         writer(store).append(notes("u", 2))
-        drain(scope(store), lambda: ledger, attempts=1)
+        alone(drain(scope(store), lambda: ledger, attempts=1))
 
     ledger.meanwhile = faster
-    assert drain(late, lambda: ledger, attempts=2) == Drained(end_of(1), committed=False)
+    assert alone(drain(late, lambda: ledger, attempts=2)) == Drained(end_of(1), committed=False)
     assert ledger.ids == [1, 2]
 
 
@@ -78,7 +80,7 @@ def test_rows_that_were_settled_meanwhile_are_looked_for_again(store: Store) -> 
     late, view = scope(store), view_of(store)
     settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
     writer(store).append(notes("u", 2))
-    assert drain(late, lambda: ledger, attempts=2) == Drained(end_of(1), committed=True)
+    assert alone(drain(late, lambda: ledger, attempts=2)) == Drained(end_of(1), committed=True)
     assert ledger.ids == [2]
 
 
@@ -89,13 +91,13 @@ def test_attempts_are_bounded(store: Store) -> None:
     ledger = Ledger(meanwhile=lose)
     writer(store).append(notes("u", 1))
     with pytest.raises(Conflict, match="in 3 attempts another commit came between; the last time: compacted meanwhile"):
-        drain(scope(store), lambda: ledger, attempts=3)
+        alone(drain(scope(store), lambda: ledger, attempts=3))
 
 
 def test_a_watermark_beyond_the_log_is_corrupt_never_nothing_to_do(store: Store) -> None:
     writer(store).append(notes("u", 1))
     with pytest.raises(Corrupt, match="copied, imported, or belongs to another warehouse"):
-        drain(scope(store), lambda: Ledger(mark=end_of(1)), attempts=1)
+        alone(drain(scope(store), lambda: Ledger(mark=end_of(1)), attempts=1))
     with pytest.raises(Corrupt):
         read_hot(lambda: scope(store), lambda: Ledger(mark=end_of(1)))
 
@@ -103,7 +105,7 @@ def test_a_watermark_beyond_the_log_is_corrupt_never_nothing_to_do(store: Store)
 def test_a_strong_read_has_what_the_table_has_not(store: Store) -> None:
     ledger = Ledger()
     writer(store).append(notes("u", 1))
-    drain(scope(store), lambda: ledger, attempts=1)
+    alone(drain(scope(store), lambda: ledger, attempts=1))
     assert read_hot(lambda: scope(store), lambda: ledger).rows is None
     writer(store).append(notes("u", 2))
     read = read_hot(lambda: scope(store), lambda: ledger)

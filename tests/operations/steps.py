@@ -14,6 +14,7 @@ from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_o
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import flush, people
 from tests.fixtures.bucket import path_of
 
@@ -56,12 +57,12 @@ def batches(scope: ScopeTarget, count: int, size: int = 2, first: int = 0) -> No
 
 def compact(scope: ScopeTarget, options: CompactOptions = SMALL_RUNS, reach: Reach = no_faults) -> ScopeReport:
     plan = plan_compact(scope, options, clock=later())
-    return run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id, reach=reach)
+    return alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def optimize(scope: ScopeTarget, *zorder: str, reach: Reach = no_faults) -> ScopeReport:
     plan = plan_optimize(scope, OptimizeOptions(zorder=zorder), clock=later())
-    return run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id, reach=reach)
+    return alone(run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def vacuum(
@@ -76,14 +77,14 @@ def vacuum(
     """A vacuum that is run so many days from now."""
     options = VacuumOptions(hours, force=hours is not None, keep_versions=keep)
     plan = plan_vacuum(scope, options, clock=later(days))
-    return run_vacuum(plan, job_id=job_id, clock=later(days), new_id=random_id, reach=reach)
+    return alone(run_vacuum(plan, job_id=job_id, clock=later(days), new_id=random_id, reach=reach))
 
 
 def restore(
     scope: ScopeTarget, version: int | None = None, timestamp: datetime | None = None, reach: Reach = no_faults
 ) -> ScopeReport:
     plan = plan_restore(scope, RestoreOptions(version, timestamp), clock=later())
-    return run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id, reach=reach)
+    return alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def data_files(scope: ScopeTarget) -> set[str]:

@@ -14,6 +14,7 @@ from lakewarden.clock import CarriedClock, random_id
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.maintain import MaintainTask, maintain_scope
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.operations.steps import (
     SMALL_RUNS,
@@ -152,7 +153,7 @@ def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     plan = plan_compact(scope, SMALL_RUNS, clock=later())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
-        run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id)
+        alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-read", "after-data-file"])
@@ -213,5 +214,5 @@ def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path)
         compact(scope, reach=dies("after-commit"))
     assert manifest_paths(scope) != paths(scope)
     task = MaintainTask(scope, SMALL_RUNS, dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
-    assert maintain_scope(task).outcome == "skipped"
+    assert alone(maintain_scope(task)).outcome == "skipped"
     assert manifest_paths(scope) == paths(scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.operations.fanout import Sized, fault_of, guarded, in_process, pack
 from lakewarden.report import ScopeReport
+from lakewarden.storage.steps import Steps, alone, in_one_step
 from tests.delta.scopes import target
 
 
@@ -43,8 +45,9 @@ def test_nothing_is_no_pack() -> None:
 
 def test_in_process_results_keep_the_order_and_every_one_is_told() -> None:
     told: list[int] = []
-    assert in_process(lambda number: number * 2, _sized(*[1] * 50), told.append) == [number * 2 for number in range(50)]
-    assert sum(told) == 50
+    doubled = partial(in_one_step, lambda number: number * 2)
+    assert in_process(doubled, _sized(*[1] * 250), told.append) == [number * 2 for number in range(250)]
+    assert sum(told) == 250
 
 
 @pytest.mark.parametrize(
@@ -52,11 +55,12 @@ def test_in_process_results_keep_the_order_and_every_one_is_told() -> None:
     [(Conflict("lost"), "CONFLICT", True), (NotFound("gone"), "NOT_FOUND", False), (ValueError("odd"), "INTERNAL", False)],
 )
 def test_whatever_a_scope_raises_is_its_report(tmp_path: Path, error: Exception, code: str, transient: bool) -> None:
-    def work() -> ScopeReport:
+    def work() -> Steps[ScopeReport]:
+        yield str(tmp_path)
         raise error
 
     scope = target(tmp_path)
-    report = guarded(scope, "flush", work)
+    report = alone(guarded(scope, "flush", work()))
     assert (report.scope, report.operation, report.outcome, report.uri) == (scope.scope, "flush", "failed", scope.uri)
     assert report.fault is not None
     assert (report.fault.code, report.fault.transient) == (code, transient)

@@ -21,6 +21,7 @@ from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.storage.steps import alone
 from lakewarden.table import TableClient
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import (
@@ -48,6 +49,7 @@ _FLUSH = (
     "drain:read",
     "after-read",
     "after-data-file",
+    "before-link",
     "after-commit",
     "after-manifest",
     "drain:committed",
@@ -173,29 +175,29 @@ def _in_days(days: int) -> Callable[[], datetime]:
 
 def _compact(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_compact(target, CompactOptions.of(_MANY.compaction), clock=_in_days(0))
-    return run_compact(plan, job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach)
+    return alone(run_compact(plan, job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _optimize(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_optimize(target, OptimizeOptions(), clock=_in_days(0))
-    return run_optimize(plan, job_id="OP-1", clock=_in_days(0), new_id=random_id, reach=reach)
+    return alone(run_optimize(plan, job_id="OP-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _vacuum(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_vacuum(target, VacuumOptions(), clock=_in_days(9))
-    return run_vacuum(plan, job_id="VA-1", clock=_in_days(9), new_id=random_id, reach=reach)
+    return alone(run_vacuum(plan, job_id="VA-1", clock=_in_days(9), new_id=random_id, reach=reach))
 
 
 def _restore(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_restore(target, RestoreOptions(version=1), clock=_in_days(0))
-    return run_restore(plan, job_id="RS-1", clock=_in_days(0), new_id=random_id, reach=reach)
+    return alone(run_restore(plan, job_id="RS-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 _OPERATIONS: dict[str, tuple[Callable[[ScopeTarget, Reach], ScopeReport], tuple[str, ...]]] = {
-    "compact": (_compact, ("after-read", "after-data-file", "after-commit", "after-manifest")),
-    "optimize": (_optimize, ("after-data-file", "after-commit", "after-manifest")),
+    "compact": (_compact, ("after-read", "after-data-file", "before-link", "after-commit", "after-manifest")),
+    "optimize": (_optimize, ("after-data-file", "before-link", "after-commit", "after-manifest")),
     "vacuum": (_vacuum, ("after-start", "after-log", "during-deletes", "after-deletes", "after-end")),
-    "restore": (_restore, ("after-read", "after-commit", "after-manifest")),
+    "restore": (_restore, ("after-read", "before-link", "after-commit", "after-manifest")),
 }
 _PLACES = [(name, place) for name, (_, places) in _OPERATIONS.items() for place in places]
 

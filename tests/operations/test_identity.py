@@ -19,6 +19,7 @@ from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER
+from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer
@@ -93,7 +94,7 @@ def _large(_: FlushTask) -> ScopeReport:
     raise AssertionError("no scope is large here")
 
 
-def _run(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+def _run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
     return in_process(work, items, lambda done: None)
 
 

@@ -18,6 +18,7 @@ from lakewarden.operations.leases import Lease
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.storage.steps import alone
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, keys, make_notes, notes
@@ -216,7 +217,7 @@ def test_a_writer_that_runs_through_a_vacuum_keeps_its_file_or_is_told(world: Wo
     world._vacuum(dry_run=False)
     now = datetime.now(UTC)
     with pytest.raises(Conflict):
-        table.commit((), (), schema=table.schema_version(world.target.schemas), stamp=_stamp(), since=now, now=now)
+        alone(table.commit((), (), schema=table.schema_version(world.target.schemas), stamp=_stamp(), since=now, now=now))
 
 
 def _stamp() -> CommitStamp:

@@ -17,6 +17,7 @@ from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_o
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
 from tests.fixtures.examples import examples
@@ -66,12 +67,12 @@ class World:
 
     def optimize(self, *zorder: str) -> None:
         plan = plan_optimize(self.scope, OptimizeOptions(zorder), clock=self.clock)
-        run_optimize(plan, job_id="OP-1", clock=self.clock, new_id=random_id)
+        alone(run_optimize(plan, job_id="OP-1", clock=self.clock, new_id=random_id))
 
     def vacuum(self) -> None:
         plan = plan_vacuum(self.scope, VacuumOptions(), clock=self.clock)
         before = _everything(self.path)
-        report = run_vacuum(plan, job_id=f"VA-{random_id()}", clock=self.clock, new_id=random_id)
+        report = alone(run_vacuum(plan, job_id=f"VA-{random_id()}", clock=self.clock, new_id=random_id))
         assert before - _everything(self.path) == set(report.files) == set(plan.report().files)
         if report.outcome == "done":
             self.needed_from = self._current_at(self.now - _RETENTION)
@@ -92,7 +93,7 @@ class World:
 
     def _restored(self, options: RestoreOptions) -> ScopeReport:
         plan = plan_restore(self.scope, options, clock=self.clock)
-        return run_restore(plan, job_id="RS-1", clock=self.clock, new_id=random_id)
+        return alone(run_restore(plan, job_id="RS-1", clock=self.clock, new_id=random_id))
 
     def _current_at(self, moment: datetime) -> int:
         return max((version for version, made in self.made.items() if made <= moment), default=0)

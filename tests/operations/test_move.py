@@ -45,6 +45,7 @@ from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import LockSettings, Settings
 from lakewarden.storage.location import local_path
+from lakewarden.storage.steps import Steps, alone
 from lakewarden.table import TableClient
 from tests.delta.scopes import by
 from tests.fixtures.bucket import path_of
@@ -93,7 +94,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
         yield opened
 
 
-def _here(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+def _here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
     return in_process(work, items, lambda done: None)
 
 
@@ -267,14 +268,14 @@ def _move_until(uri: str, step: str, scopes: int) -> None:
     """Moves in a process that dies at a step, or after so many scopes of all steps together."""
     left = scopes
 
-    def one_by_one(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def one_by_one(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         nonlocal left
         done = []
         for item in items:
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             left -= 1
-            done.append(work(item.work))
+            done.append(alone(work(item.work)))
         return done
 
     with _open(uri) as lake:
@@ -292,7 +293,7 @@ def test_killed_anywhere_it_goes_on(lake: Lakehouse, step: str, scopes: int) -> 
 
 
 def test_a_flush_that_slept_through_the_move_settles_nothing(lake: Lakehouse) -> None:
-    def moved_first(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def moved_first(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         lake.move(NOTES, "cold")
         return _here(work, items)
 
@@ -318,8 +319,8 @@ def test_a_flush_that_slept_before_its_commit_is_refused(lake: Lakehouse, place:
     _check_whole(lake)
 
 
-def _in_turn(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
-    return [work(item.work) for item in items]
+def _in_turn(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    return [alone(work(item.work)) for item in items]
 
 
 def test_what_a_flush_committed_before_the_freeze_comes_along_once(lake: Lakehouse) -> None:
@@ -546,7 +547,7 @@ def test_a_scope_that_cannot_be_copied_leaves_the_table_where_it_is(lake: Lakeho
 
 
 def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lakehouse) -> None:
-    def stopped(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def stopped(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         if getattr(work, "__name__", "") == move_scope.__name__:
             _here(work, items[:1])
             raise Stopped("MV-1")
@@ -561,7 +562,7 @@ def test_a_move_that_is_stopped_while_it_closes_leaves_the_table_open(lake: Lake
 
 
 def test_a_scope_that_a_late_mover_froze_is_found_and_let_go(lake: Lakehouse) -> None:
-    freeze(_target(lake, "ann"), 1, by("MV-1"))
+    alone(freeze(_target(lake, "ann"), 1, by("MV-1")))
     assert [(report.scope.user, bool(report.fault)) for report in lake.flush(NOTES)] == [("ann", True), ("bob", False)]
     assert [(found.subject, found.check) for found in lake.check() if not found.passed] == [(f"{NOTES}[ann]", "not_frozen")]
     assert [report.outcome for report in lake.cancel_move(NOTES)] == ["done", "skipped"]
@@ -574,7 +575,7 @@ def test_who_lost_the_lock_changes_nothing_any_more(lake: Lakehouse) -> None:
     warehouse, locks = lake.warehouse, lake.warehouse.locks
     old = _target(lake, "ann")
 
-    def slept(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def slept(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         done = _here(work, items)
         if getattr(work, "__name__", "") == move_scope.__name__:
             warehouse.catalog.change(lambda catalog: replace(catalog, leases={}))
@@ -694,12 +695,12 @@ def test_files_come_along_and_none_is_stored_too_late(lake: Lakehouse) -> None:
     assert table.get_file({"id": 3}, "doc", user="ann") == b"three"
 
 
-def _asleep(lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], reports: list[ScopeReport]) -> Sleeper:
+def _asleep(lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], reports: list[ScopeReport]) -> Sleeper:
     """A mover that has lost its lock, and holds a file of ann's in its hands."""
     with pytest.raises(Died):
         _move(lake, reach=_dies("move:begun" if work is copy_scope else "move:closed"))
     task = _task(lake, "ann")
-    return Sleeper(lambda reach: reports.append(work(task, reach)), "move:read")
+    return Sleeper(lambda reach: reports.append(alone(work(task, reach))), "move:read")
 
 
 def _task(lake: Lakehouse, user: str) -> MoveTask:
@@ -713,7 +714,7 @@ def _task(lake: Lakehouse, user: str) -> MoveTask:
 @pytest.mark.both_stores
 @pytest.mark.parametrize("work", [copy_scope, move_scope])
 def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothing(
-    lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], monkeypatch: pytest.MonkeyPatch
+    lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes when the table was flushed, rewritten and vacuumed at its new place."""
     monkeypatch.setattr(moving, "_AT_ONCE", 1)
@@ -729,7 +730,7 @@ def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothin
 @pytest.mark.both_stores
 @pytest.mark.parametrize("work", [copy_scope, move_scope])
 def test_a_mover_that_slept_until_the_user_was_erased_leaves_nothing(
-    lake: Lakehouse, work: Callable[[MoveTask, Reach], ScopeReport], monkeypatch: pytest.MonkeyPatch
+    lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moving, "_AT_ONCE", 1)
     reports: list[ScopeReport] = []
@@ -747,7 +748,7 @@ def test_a_copy_that_slept_for_a_day_writes_nothing(lake: Lakehouse, monkeypatch
     def slept(_: str) -> None:
         monkeypatch.setattr("lakewarden.clock.system_clock", lambda: datetime.now(UTC) + timedelta(hours=25))
 
-    report = copy_scope(_task(lake, "ann"), slept)
+    report = alone(copy_scope(_task(lake, "ann"), slept))
     assert report.fault is not None
     assert "was planned 1 day, 1:00:00" in report.fault.message
     assert _data_left(_cold(lake.warehouse.uri)) == []
@@ -757,7 +758,7 @@ def test_a_copy_that_slept_for_a_day_writes_nothing(lake: Lakehouse, monkeypatch
 def test_an_erasure_clears_what_a_dead_copier_left_where_the_table_never_came(lake: Lakehouse) -> None:
     _table(lake).write(notes({1: "x"}), user="ann")
     for user in _USERS:
-        assert copy_scope(_task(lake, user)).fault is None
+        assert alone(copy_scope(_task(lake, user))).fault is None
     assert {finding.what for finding in lake.verify_erased("ann").findings} >= {"a file in the user's scope"}
     assert lake.erase("ann").result == "complete"
     left = _data_left(_cold(lake.warehouse.uri))
@@ -783,9 +784,9 @@ class _Crowd:
 
 
 def test_files_of_a_scope_are_copied_at_once_as_far_as_memory_goes(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    together, alone = _Crowd(threading.Barrier(2)), _Crowd()
-    assert copy_scope(_task(lake, "ann"), together).fault is None
+    several, single = _Crowd(threading.Barrier(2)), _Crowd()
+    assert alone(copy_scope(_task(lake, "ann"), several)).fault is None
     monkeypatch.setattr(moving, "_IN_HAND", 1)
     monkeypatch.setattr(moving, "_PART", 100)
-    report = copy_scope(_task(lake, "bob"), alone)
-    assert (report.fault, report.metrics["files_copied"], alone.most) == (None, 4, 1)
+    report = alone(copy_scope(_task(lake, "bob"), single))
+    assert (report.fault, report.metrics["files_copied"], single.most) == (None, 4, 1)

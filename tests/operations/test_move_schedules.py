@@ -17,6 +17,7 @@ from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.operations.move import Mover
 from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName
+from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
@@ -116,11 +117,11 @@ class World:
         finally:
             self.moving = False
 
-    def in_turn(self, work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def in_turn(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         done = []
         for item in items:
             self.reach()
-            done.append(work(item.work))
+            done.append(alone(work(item.work)))
         return done
 
     def end(self) -> None:

@@ -11,6 +11,7 @@ from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, flush, paths, people, rows_of, schema, table_of, target
 from tests.operations.steps import (
     Died,
@@ -182,7 +183,7 @@ def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     plan = plan_optimize(scope, OptimizeOptions(), clock=later())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
-        run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id)
+        alone(run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-data-file", "after-commit", "after-manifest"])

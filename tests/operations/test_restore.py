@@ -14,6 +14,7 @@ from lakewarden.clock import random_id
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.operations.steps import (
     Died,
@@ -216,7 +217,7 @@ def test_a_file_that_vanishes_after_the_plan(tmp_path: Path) -> None:
     plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
     (tmp_path / "t" / min(paths(scope, 0))).unlink()
     with pytest.raises(NotFound, match="vanished"):
-        run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id)
+        alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id))
 
 
 def test_it_is_strict(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_it_is_strict(tmp_path: Path) -> None:
     plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
     batches(scope, 1, first=4)
     with pytest.raises(Conflict, match="planned at version 3, and there is version 4 now"):
-        run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id)
+        alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-read", "after-commit", "after-manifest"])

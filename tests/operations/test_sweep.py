@@ -28,6 +28,7 @@ from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import alone
 from tests.delta.scopes import by
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
@@ -87,17 +88,17 @@ def _target(lake: Lakehouse) -> ScopeTarget:
 
 def _compacting(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_compact(target, CompactOptions(min_eligible_segments=2), clock=clock)
-    return lambda reach: run_compact(plan, job_id="CO-1", clock=clock, new_id=random_id, reach=reach)
+    return lambda reach: alone(run_compact(plan, job_id="CO-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _optimizing(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_optimize(target, OptimizeOptions(zorder=("id",)), clock=clock)
-    return lambda reach: run_optimize(plan, job_id="OP-1", clock=clock, new_id=random_id, reach=reach)
+    return lambda reach: alone(run_optimize(plan, job_id="OP-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _restoring(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_restore(target, RestoreOptions(version=1), clock=clock)
-    return lambda reach: run_restore(plan, job_id="RS-1", clock=clock, new_id=random_id, reach=reach)
+    return lambda reach: alone(run_restore(plan, job_id="RS-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
@@ -107,7 +108,7 @@ def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_vacuum(target, VacuumOptions(retain_hours=0, force=True), clock=clock)
     assert plan.data_files
     plan = replace(plan, log_files=(f"_delta_log/{0:020d}.json",))
-    return lambda reach: run_vacuum(plan, job_id="VA-1", clock=clock, new_id=random_id, reach=reach)
+    return lambda reach: alone(run_vacuum(plan, job_id="VA-1", clock=clock, new_id=random_id, reach=reach))
 
 
 @pytest.mark.both_stores
@@ -252,11 +253,13 @@ def test_a_flush_between_the_look_and_the_mark_wins(lake: Lakehouse) -> None:
     table.write(notes({5: "anew"}), user="ann")
     flush = sleeping_flush(lake, "after-read")
     target = scope_path(lake, "ann")
-    fate = sweep_fence(
-        lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
-        datetime.now(UTC) + timedelta(hours=1),
-        by("VC-1"),
-        lambda: None,
+    fate = alone(
+        sweep_fence(
+            lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).below("chat/notes/ann"),
+            datetime.now(UTC) + timedelta(hours=1),
+            by("VC-1"),
+            lambda: None,
+        )
     )
     flush.wake()
     lake.flush()
@@ -300,7 +303,7 @@ def test_a_drop_that_sleeps_until_the_table_is_made_anew_leaves_that_alone(lake:
     table = make_notes(lake)
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
-    report = drop_scope(task)
+    report = alone(drop_scope(task))
     assert report.fault is not None
     assert "rows of another table by now" in report.fault.message
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}
@@ -313,7 +316,7 @@ def test_an_erasure_that_sleeps_until_the_user_is_open_again_leaves_the_new_star
     lake.erase("ann")
     table.write(notes({5: "anew"}), user="ann")
     lake.flush()
-    report = erase_scope(task)
+    report = alone(erase_scope(task))
     assert report.fault is not None
     assert "was ended by another process meanwhile" in report.fault.message
     assert strong(table, "ann") == eventual(table, "ann") == {5: "anew"}

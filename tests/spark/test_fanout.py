@@ -15,6 +15,7 @@ from lakewarden.errors import StorageUnavailable, Terminal
 from lakewarden.operations.fanout import Sized
 from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, Settings, SparkSettings
+from lakewarden.storage.steps import Steps
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, keys, make_notes, notes, scope_path, strong
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def test_a_job_of_a_few_scopes_needs_no_session(tmp_path: Path) -> None:
 def test_a_task_that_dies_on_every_try_is_one_clear_error(spark: SparkSession) -> None:
     from lakewarden.spark.fanout import SparkFanOut  # needs the JVM's client
 
-    def dies(number: int) -> int:
+    def dies(number: int) -> Steps[int]:
+        yield from ()
         raise RuntimeError(f"lost {number}")
 
     with pytest.raises(StorageUnavailable, match="the Spark job failed"):
@@ -143,7 +145,8 @@ def test_progress_that_raises_stops_the_spark_job(spark: SparkSession) -> None:
     class Enough(Terminal):
         """Somebody killed the job."""
 
-    def slow(number: int) -> int:
+    def slow(number: int) -> Steps[int]:
+        yield from ()
         time.sleep(1)
         return number
 

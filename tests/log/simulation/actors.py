@@ -20,6 +20,7 @@ from lakewarden.log.trail import read_trail
 from lakewarden.log.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.steps import Steps, together
 from tests.log.simulation.journal import Journal, Written
 from tests.log.simulation.light import SimScope, chunk_of, rows_in
 from tests.log.simulation.stores import Row, SimObjects, Snapshot, Table, open_table
@@ -167,15 +168,18 @@ class Flusher:
                 _expect(self.house, error)
 
     def flush_users(self, view: LogView, due: Iterable[str]) -> None:
-        settled: dict[str, int] = {}
+        """Step by step together, as the fan-out of a flush does."""
         self.house.world.say(f"flushes {due} up to {view.last_position} on cut {view.cut.version}")
-        for user in due:
-            try:
-                hot = SimScope.of(self.house.store, view, user)
-                settled[user] = drain(hot, partial(self.house.open, user), attempts=4).settled
-            except (Conflict, StorageUnavailable, Corrupt) as error:
-                _expect(self.house, error, broken=self.house.tables[user].broken)
-        self.settle(view, settled)
+        drained = together(self._drained(view, user) for user in due)
+        self.settle(view, {user: settled for user, settled in drained if settled is not None})
+
+    def _drained(self, view: LogView, user: str) -> Steps[tuple[str, int | None]]:
+        try:
+            hot = SimScope.of(self.house.store, view, user)
+            return user, (yield from drain(hot, partial(self.house.open, user), attempts=4)).settled
+        except (Conflict, StorageUnavailable, Corrupt) as error:
+            _expect(self.house, error, broken=self.house.tables[user].broken)
+            return user, None
 
     def settle(self, view: LogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")

@@ -10,6 +10,7 @@ from functools import partial
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
+from lakewarden.storage.steps import Steps
 from tests.log.simulation.world import Broken, Fate, Unanswered, World
 
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -128,7 +129,10 @@ class Snapshot:
     def watermark(self) -> int | None:
         return self.opened.watermark
 
-    def commit(self, rows: list[Row], end: int) -> None:
+    def commit(self, rows: list[Row], end: int) -> Steps[None]:
+        if self._turn(f"write {[row.id for row in rows]} for version {self.opened.version + 1}") is not Fate.DONE:
+            raise StorageUnavailable("the file is not there, or nobody knows")
+        yield "memory://tables"
         fate = self._turn(f"commit {[row.id for row in rows]} up to {end >> 28} on version {self.opened.version}")
         if fate is Fate.LATE:
             self.world.late.append(lambda: self._late(rows, end))
