@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.clock import HELD_AT_MOST, CarriedClock, Clock, system_clock
+from lakewarden.clock import HELD_AT_MOST, CarriedClock, Clock
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Conflict
 
@@ -46,7 +46,7 @@ def check_held(what: str, since: datetime, now: datetime) -> None:
 
 def held_still(stamp: CommitStamp, since: datetime, now: datetime) -> Callable[[], None]:
     """For a commit that takes several steps: asks `check_held` as of the moment at which it is called."""
-    clock = CarriedClock(now, system_clock())
+    clock = CarriedClock.of(lambda: now)
     return lambda: check_held(f"{stamp.operation} by job {stamp.job_id}", since, clock())
 
 

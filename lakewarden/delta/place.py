@@ -42,6 +42,10 @@ class Place(Protocol):
 
     def has(self, name: str) -> bool: ...
 
+    def is_whole(self, name: str, size: int) -> bool:
+        """Whether an object has that name and exactly so many bytes."""
+        ...
+
     def names(self, folder: str = "") -> list[str]:
         """Every object below, or below a folder, sorted; an absent folder is empty."""
         ...
@@ -103,6 +107,13 @@ class LocalPlace:
     def has(self, name: str) -> bool:
         return os.path.exists(self._path(name))
 
+    def is_whole(self, name: str, size: int) -> bool:
+        with delta_errors(f"cannot look at {self._path(name)}"):
+            try:
+                return os.stat(self._path(name)).st_size == size
+            except FileNotFoundError:
+                return False
+
     def names(self, folder: str = "") -> list[str]:
         root = Path(self._path(folder)) if folder else Path(self._root)
         with delta_errors(f"cannot list {root}"):
@@ -149,6 +160,12 @@ class RemotePlace:
         except Missing:
             return False
         return True
+
+    def is_whole(self, name: str, size: int) -> bool:
+        try:
+            return len(self._store.get_range(name, size - 1, 2)) == 1
+        except Missing:
+            return False
 
     def names(self, folder: str = "") -> list[str]:
         return [found.key for found in self._store.list(folder)]

@@ -16,6 +16,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
+from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.closing import gone_since
@@ -110,7 +111,10 @@ def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]
 
 
 def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
-    return ColdApply(
+    """Raises:
+    Corrupt: the table says that it has some of the pending rows, and files that may hold them are not there.
+    """
+    cold = ColdApply(
         task.target,
         job_id=task.job_id,
         clock=system_clock,
@@ -119,6 +123,10 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
         large_bytes=task.large_bytes,
         planned_at=task.planned_at,
     )
+    watermark = cold.watermark()
+    if cold.table is not None and watermark is not None and watermark >= task.pending.first_seq:
+        check_settled(cold.table, task.pending.first_seq)
+    return cold
 
 
 def hot_scope(task: FlushTask) -> LogScope:

@@ -1,4 +1,4 @@
-"""Durability on local disks for what other libraries wrote there: delta-rs syncs nothing."""
+"""Durability of all that was written to a local disk, by whichever library: one call for as many files as there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from lakewarden.errors import LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import LakewardenError, NotDurable, StorageRefused
 from lakewarden.storage.location import local_path
 
 
@@ -18,7 +18,7 @@ def sync(uris: Iterable[str]) -> None:
     Object stores need nothing: what they acknowledged is durable.
 
     Raises:
-        StorageUnavailable, StorageRefused: the disk reported an error; what was written may be lost.
+        NotDurable, StorageRefused: the disk reported an error; what was written may be lost.
     """
     for failure in sync_each(uris).values():
         raise failure
@@ -54,6 +54,6 @@ def _sync_file_system(path: Path) -> None:
         raise StorageRefused(f"cannot sync {path}: this process may not read it") from error
     try:
         if call(descriptor) != 0:
-            raise StorageUnavailable(f"cannot sync {path}: {os.strerror(ctypes.get_errno())}; what was written last may be lost")
+            raise NotDurable(f"cannot sync {path}: {os.strerror(ctypes.get_errno())}; what was written last may be lost")
     finally:
         os.close(descriptor)

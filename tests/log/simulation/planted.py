@@ -25,6 +25,7 @@ from lakewarden.log.segment import Header, RowRange
 from lakewarden.log.trail import Trail
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.steps import Steps
 from tests.log.simulation.actors import Eraser, Flusher, Warehouse
 from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, Snapshot
@@ -121,7 +122,8 @@ def _table_first(house: Warehouse, user: str, cache: HeaderCache) -> object:
 # --- flushing
 
 
-def _on_anything(snapshot: Snapshot, rows: list[Row], end: int) -> None:
+def _on_anything(snapshot: Snapshot, rows: list[Row], end: int) -> Steps[None]:
+    yield "memory://tables"
     snapshot._turn("commit on whatever is there")
     snapshot._apply(rows, end)
 
