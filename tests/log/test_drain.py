@@ -123,7 +123,7 @@ def test_a_flush_between_the_two_looks_of_a_strong_read_hides_nothing(store: Sto
             found = replace(look())
             if ledger.mark is None:
                 view = view_of(store)
-                drain(scope(store), lambda: ledger, attempts=1)
+                alone(drain(scope(store), lambda: ledger, attempts=1))
                 settle(store, view, {"u": view.end}, settings=LogSettings(), new_id=random_id)
             return found
 

@@ -26,6 +26,7 @@ from lakewarden.operations.move import Mover
 from lakewarden.operations.move_scope import move_scope
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 
@@ -246,7 +247,7 @@ def test_a_version_that_came_behind_the_freeze_is_not_missed(place: Path, lake: 
     assert target.known is not None
     late = Noted(target, replace(target.known, version=9))
 
-    def run(work: Callable[[T], R], items: Sequence[Sized[T]]) -> list[R]:
+    def run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
         done = in_process(work, items, lambda _: None)
         if getattr(work, "__name__", "") == move_scope.__name__:
             raise_floors([late]).check()
