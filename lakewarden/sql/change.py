@@ -15,6 +15,8 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.delta.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.rows.columns import single
+from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows
 from lakewarden.sql import select
 from lakewarden.sql.context import Context
@@ -194,17 +196,28 @@ def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> ex
 def _changed(context: Context, table: Table, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
     """The complete new rows of a revision, without those that are what they were."""
     schema = table.schema
-    columns = {name: found.table.column(index) for index, name in enumerate(schema.names)}
     assigned = {_column(schema, each.column).name: each for each in assignments}
-    for name, each in assigned.items():
-        index = schema.names.index(name)
-        columns[name] = _assigned(_column(schema, name), columns[name], found.types[index])
-        if is_default(each.value):
-            del columns[name]  # what a row has not gets its default
+    columns = {}
+    for column, values, kind in zip(schema.columns, found.table.columns, found.types, strict=False):
+        if column.name not in assigned:
+            columns[column.name] = _with_default(context, column, values)
+        elif not is_default(assigned[column.name].value):  # what a row has not gets its default
+            columns[column.name] = _assigned(column, values, kind)
     made = _client(context, table).completed(pa.table(columns), user=context.owner(table))
     old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
     differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]
     return made.filter(reduce(pc.or_, differs)) if made.num_rows else made
+
+
+def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Rows that are older than a NOT NULL column, whose default differs from row to row, have NULL there until they change."""
+    if column.nullable or column.default is None or not values.null_count:
+        return values
+    warehouse = context.lake.warehouse
+    defaults = Defaults(warehouse.clock, warehouse.new_id, context.session.user)
+    whole = single(column.name, values)
+    made = defaults.values(column, whole.null_count, warehouse.clock())
+    return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
 
 
 def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:

@@ -89,6 +89,17 @@ def test_older_rows_have_the_default_of_a_not_null_column_before_and_after_the_f
     assert sorted(outside.to_pylist(), key=lambda row: int(row["id"])) == expected
 
 
+def test_a_row_gets_the_default_that_is_its_own_with_its_next_change(lake: Lakehouse) -> None:
+    lake.table(NOTES).write(notes({1: "a", 2: "b"}), user="u")
+    lake.flush(NOTES)
+    lake.alter_table(NOTES, AddColumn(Column("code", "UUID", nullable=False, default="UUID_V7()")))
+    lake.alter_table(NOTES, AddColumn(Column("who", "TEXT", nullable=False, default="CURRENT_USER()")))
+    assert lake.sql(f"UPDATE {NOTES} SET text = 'c' WHERE id = 1", user="u") == [Affected(1)]
+    changed, older = _read(lake)
+    assert (changed["text"], changed["who"], len(str(changed["code"]))) == ("c", "u", 36)
+    assert (older["text"], older["who"], older["code"]) == ("b", None, None)
+
+
 def test_a_column_that_may_be_null_starts_empty_whatever_its_default(lake: Lakehouse) -> None:
     lake.table(NOTES).write(notes({1: "a"}), user="u")
     lake.alter_table(NOTES, AddColumn(Column("m", "TEXT", default="'x'")))
