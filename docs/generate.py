@@ -20,6 +20,7 @@ from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
+from tests.repair.states import STATES
 
 _REFERENCE = Path(__file__).parent / "reference"
 
@@ -29,6 +30,7 @@ def pages() -> dict[Path, str]:
     return {
         _REFERENCE / "access.md": _page("Who may do what", "lakewarden/access/rights.py", access()),
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
+        _REFERENCE / "damage.md": _page("When something is lost", "tests/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/functions.py", functions()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
@@ -97,6 +99,19 @@ def _named(names: Iterable[str]) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return textwrap.fill(", ".join(f"`{name}`" for name in sorted(names)), 118, break_long_words=False, break_on_hyphens=False)
+
+
+def damage() -> Iterator[str]:
+    yield "States in which a warehouse can be after the loss of a machine, a mount or an object; what each door says; and what is"
+    yield "lost behind `lakewarden repair` (`repair --restored` where a backup was put back). A test makes each of them and asks."
+    yield ""
+    yield from _table("state", "read", "check", "write", "flush", "repair", "rows lost")
+    for state in STATES:
+        command = "`repair --restored`" if state.restored else "mount it" if state.item == 3 else "`repair`"
+        lost = "not known" if state.lost is None else str(state.lost)
+        yield _row(
+            state.name, state.read, state.check, state.write, state.flush, command, f"{lost}{state.why and f': {state.why}'}"
+        )
 
 
 def configuration() -> Iterator[str]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.upgrade import UpgradedStorage
     from lakewarden.operator import Operator
     from lakewarden.planning.status import ScopeStatus
+    from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
@@ -352,6 +353,28 @@ class Lakehouse:
         from lakewarden.operations.upgrade import upgrade
 
         return upgrade(self.warehouse)
+
+    def repair(
+        self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
+    ) -> list[Repaired]:
+        """Makes damaged logs and scopes whole again, as far as their rows are left, and says what is lost.
+
+        What is in the way goes to `_quarantine/` in the scope's directory, where rows whose deletion cannot be excluded go too.
+
+        Args:
+            table: all tables where it is left out.
+            user: only this user's scopes.
+            dry_run: says what would be done, and changes nothing.
+            restored: the warehouse or its data was just restored from a backup: the step that must follow.
+
+        Returns:
+            A report for each damaged log and for each scope; `skipped` where nothing is wrong.
+
+        Raises:
+            NotFound, InvalidArgument: no such table; an impossible user, or one for a SHARED table.
+            StorageUnavailable: a storage is away, or is not the one that this warehouse uses.
+        """
+        return self._operator.repair(() if table is None else (table,), user, dry_run=dry_run, restored=restored)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
         """How every storage is, or that one: what can be done there, how fast, and with `extended` how much lies there.

@@ -31,6 +31,9 @@ from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.operations.sweep import Swept, sweep
+from lakewarden.repair.report import Repaired
+from lakewarden.repair.report import outcome_of as outcome_of_repair
+from lakewarden.repair.run import Request, repair
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user, without_id
@@ -147,6 +150,16 @@ class Operator:
         find_table(self.warehouse.catalog.read(), table)  # no lock for what is not there
         with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
             return work(Mover(self.warehouse, self.engine.run, lease, table, job_id))
+
+    def repair(self, tables: tuple[str, ...], user: str | None, *, dry_run: bool, restored: bool) -> list[Repaired]:
+        """Raises as `repair.run.repair`."""
+        started = self.warehouse.clock()
+        job_id = new_job_id("repair", self.warehouse.clock, self.warehouse.new_id)
+        found = repair(self.warehouse, self.engine.run, Request(tables, user, dry_run, restored), job_id)
+        if any(one.outcome in ("done", "failed") for one in found):
+            parameters = Asked(tables, user).parameters | {"restored": str(restored)}
+            self.jobs.keep("repair", job_id, started, parameters, *outcome_of_repair(found))
+        return found
 
     def export(self, user: str, to: str) -> Export:
         """Flushes what the user has pending, then copies; raises as `operations.export` does."""

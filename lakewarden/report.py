@@ -11,7 +11,9 @@ from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
 
-Operation = Literal["flush", "compact", "optimize", "vacuum", "restore", "drop", "evict", "export", "import", "erase", "move"]
+Operation = Literal[
+    "flush", "compact", "optimize", "vacuum", "restore", "drop", "evict", "export", "import", "erase", "move", "repair"
+]
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task; the job goes on with it in Spark, and no caller ever sees it."""
 

@@ -125,7 +125,8 @@ class ColdApply:
         self._reach("after-read")
         check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())  # before rows lie there again
         number = self.next_batch()
-        files = tuple(write_file(self._target, part, batch_name(number, self._new_id)) for part in _parts(change, self._target))
+        parts = _parts(change, self._target)
+        files = tuple(write_file(self._target, part, batch_name(number, self._new_id), end) for part in parts)
         written = Written(
             files,
             change.replaced,

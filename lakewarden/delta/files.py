@@ -22,6 +22,8 @@ MAX_KEY = b"lakewarden.max_seq"
 TABLE_KEY = b"lakewarden.table"
 USER_KEY = b"lakewarden.user"
 """Whose rows they are, wherever the file is copied to. Not in files of SHARED tables."""
+SETTLED_KEY = b"lakewarden.settled_upto"
+"""In a flush's files: the last possible `_seq` of what it took from the log. Its rows survived what was deleted up to there."""
 
 _ZSTD_LEVEL = 1
 _DICTIONARY_ROWS = 4096
@@ -70,12 +72,17 @@ def compact_name(new_id: NewId) -> str:
     return f"compact-{new_id()}.parquet"
 
 
-def write_file(target: ScopeTarget, rows: pa.Table, name: str) -> NewFile:
-    """Writes rows (the newest schema's columns and `_seq`, in any order) as one data file of the scope."""
+def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int | None = None) -> NewFile:
+    """Writes rows (the newest schema's columns and `_seq`, in any order) as one data file of the scope.
+
+    Args:
+        settled_upto: what a flush says under `SETTLED_KEY`.
+    """
     schema = file_schema(target.schema)
     ordered = pa.Table.from_arrays([rows.column(field.name) for field in schema], schema=schema)
     first, last = seq_range(ordered)
-    data = _parquet(ordered, target, scope_keys(target) | _seq_keys(first, last))
+    settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
+    data = _parquet(ordered, target, scope_keys(target) | _seq_keys(first, last) | settled)
     place_of(target.location).write(name, data)
     return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.connection import Location
 from lakewarden.delta.border import delta_errors
-from lakewarden.delta.files import TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, seq_range
+from lakewarden.delta.files import SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, seq_range
 from lakewarden.delta.schema import SEQ, file_schema
 from lakewarden.delta.stats import ColumnFacts, stats_text
 from lakewarden.errors import Corrupt
@@ -38,6 +38,8 @@ class Footer:
     table: str | None = None
     user: str | None = None
     """None in files of a SHARED table too."""
+    settled_upto: int | None = None
+    """The last possible `_seq` of what the flush that wrote it took from the log: its rows survived all deletions up to there."""
 
     def of_another(self, scope: Scope) -> bool:
         """Whether it says that it is another scope's. A file of others says nothing."""
@@ -46,8 +48,9 @@ class Footer:
 
 def footer_of(metadata: pq.FileMetaData) -> Footer:
     keys = metadata.metadata or {}
-    version, table, user = (_said(keys, key) for key in (VERSION_KEY, TABLE_KEY, USER_KEY))
-    return Footer(metadata.num_rows, None if version is None else int(version), table, user)
+    version, table, user, settled = (_said(keys, key) for key in (VERSION_KEY, TABLE_KEY, USER_KEY, SETTLED_KEY))
+    upto = None if settled is None else int(settled)
+    return Footer(metadata.num_rows, None if version is None else int(version), table, user, upto)
 
 
 def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:

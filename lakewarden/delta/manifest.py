@@ -7,9 +7,12 @@ Parquet footers where the table has had several schema versions.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.clock import to_millis
+from lakewarden.connection import Location
 from lakewarden.delta.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.files import DataFile
 from lakewarden.delta.place import Place, place_of
@@ -67,6 +70,26 @@ def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> b
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest says: the Delta version that it shows, and the size of each live file by its path."""
+
+    version: int
+    files: Mapping[str, int]
+
+
+def read_manifest(location: Location) -> Manifest | None:
+    """The manifest beside a table; None where it is missing or cannot be read."""
+    found = _read(place_of(location))
+    version, segments = found.get("delta_version"), found.get("segments")
+    if not isinstance(version, int) or not isinstance(segments, list):
+        return None
+    try:
+        return Manifest(version, {str(segment["path"]): int(segment["size_bytes"]) for segment in segments})
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _is_fence(table: ScopeTable) -> bool:

@@ -40,7 +40,7 @@ def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
 
     A table that was dropped or erased, and one that no flush of ours has written to, is nobody's.
     """
-    stamp = _last_flush(table)
+    stamp = last_flush(table)
     if stamp is None:
         return ""
     if stamp.app_id != target.app_id:
@@ -50,7 +50,7 @@ def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
 
 def begun_anew(table: ScopeTable, target: ScopeTarget) -> str:
     """The same warehouse's other write log whose rows it holds: that of a table which was made at this place since."""
-    stamp = _last_flush(table)
+    stamp = last_flush(table)
     if stamp is None or stamp.app_id is None or stamp.app_id == target.app_id:
         return ""
     return stamp.app_id if _warehouse(stamp.app_id) == _warehouse(target.app_id) else ""
@@ -60,8 +60,8 @@ def _warehouse(app_id: str) -> str:
     return app_id.rpartition("/")[0]
 
 
-def _last_flush(table: ScopeTable) -> CommitStamp | None:
-    """None where a fence lies above it, too."""
+def last_flush(table: ScopeTable) -> CommitStamp | None:
+    """The stamp of the last flush of ours, which names the log and the user; None where a fence is above it, too."""
     for entry in walk(place_of(table.location), table.version):
         stamp = entry.stamp
         if stamp is not None and stamp.operation in (DROP, ERASE):

@@ -77,7 +77,7 @@ class LocalPlace:
             try:
                 _write(self._path(name), data)
             except FileNotFoundError:  # the scope's first file; a look before every write would cost more
-                os.makedirs(self._root, exist_ok=True)
+                os.makedirs(os.path.dirname(self._path(name)), exist_ok=True)
                 _write(self._path(name), data)
 
     def replace(self, name: str, data: bytes) -> None:

@@ -57,6 +57,7 @@ def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTa
     What is known may be old news, as of a scope that was given up since the target was made: then both are looked at again.
 
     Raises:
+        StorageUnavailable: there is no table because the storage is not the one that the catalog means.
         Conflict: what is known changed with each look.
     """
     known = target.known
@@ -66,6 +67,8 @@ def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTa
             return table, ""
         again = None if target.floor is None else floor_at(target.floor).look().known(target.mark)
         if again == known:
+            if table is None and target.root is not None:
+                confirm(target.root)  # it may have been unmounted within the time for which a look is remembered
             return table, lost
         known, table = again, open_place(target)
     raise Conflict(f"{target.scope} was committed to {_LOOKS} times while it was opened; try again")

@@ -30,6 +30,9 @@ from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
 
+_SHOWN = 10
+"""Lost positions that are named."""
+
 MOST_LOST = 100_000
 """Positions that one cut names as lost: some 700 KiB. More are missing where a cut is lost, not a segment: `jump` is for that."""
 
@@ -59,6 +62,17 @@ class LogFaults:
     def positions(self) -> tuple[int, ...]:
         """All whose rows, as they were acknowledged, are lost from the log."""
         return tuple(sorted({*self.missing, *self.replaced, *self.unreadable}))
+
+    @property
+    def summary(self) -> str:
+        """The same in words, as `the segments of positions 3, 4 are lost`."""
+        named = ", ".join(map(str, self.positions[:_SHOWN])) + (", …" if len(self.positions) > _SHOWN else "")
+        said: list[tuple[str, Sequence[object]]] = [
+            (f"the segments of positions {named} are lost", self.positions),
+            (f"{len(self.carry)} objects with rows that no flush has taken are lost", self.carry),
+            (f"{len(self.history)} objects with rows kept for subscribers are lost", self.history),
+        ]
+        return "; ".join(text for text, found in said if found)
 
 
 def faults_of(store: ObjectStore, log_id: str) -> LogFaults:

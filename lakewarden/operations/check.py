@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 import pyarrow.compute as pc
 
-from lakewarden.catalog.model import Catalog, Storage
+from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
+from lakewarden.delta.damage import damage_of
 from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.origin import check_owner, copied_from
 from lakewarden.delta.place import place_of
@@ -20,7 +21,8 @@ from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.log.position import position_of
+from lakewarden.log.mend import faults_of
+from lakewarden.log.position import LAST_POSITION, end_of, position_of
 from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
@@ -37,6 +39,9 @@ from lakewarden.warehouse import Warehouse, live_tables
 
 _SCOPE_COST = 64 << 10
 
+UNKNOWN = end_of(LAST_POSITION)
+"""In place of the end of a log that cannot be read: nothing is beyond it."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -51,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """The check of one scope; `log_end` is the last `_seq` that its log partition has given out, -1 for none.
+    """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, and `UNKNOWN`.
 
     `moving`: its table is on its way to another storage. `hot_files`: paths to which rows in the log refer.
     """
@@ -72,9 +77,24 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     catalog = warehouse.catalog.read()
     storages = storages_named(catalog, storage_id)
     findings = [finding for storage in storages.values() for finding in _check_storage(warehouse, storage)]
-    tasks = [Sized(task, _SCOPE_COST) for task in _tasks(warehouse, catalog, storages)]
-    findings += _check_floors(warehouse, [task.work for task in tasks])
-    return findings + [finding for found in run(partial(in_one_step, check_scope), tasks) for finding in found]
+    tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
+    logs = {table.id: _check_log(warehouse, table) for table in tables}
+    tasks = [task for table in tables for task in _tasks(warehouse, catalog, table, sound=logs[table.id].passed)]
+    findings += [*logs.values(), *_check_floors(warehouse, [task for task in tasks if task.log_end != UNKNOWN])]
+    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
+    return findings + [finding for several in found for finding in several]
+
+
+def _check_log(warehouse: Warehouse, table: Table) -> Finding:
+    """Whether every object of the table's log is there that something above it needs."""
+    try:
+        faults = faults_of(warehouse.state, table.log_id)
+    except LakewardenError as error:
+        return Finding(str(table.name), "log", False, error.code, error.message)
+    if not faults:
+        return Finding(str(table.name), "log", True)
+    message = f"of its write log, {faults.summary}; `lakewarden repair {table.name}` goes on without them"
+    return Finding(str(table.name), "log", False, Corrupt.code, message)
 
 
 def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Finding]:
@@ -113,8 +133,10 @@ def check_scope(task: CheckTask) -> list[Finding]:
         table, lost = what_is_lost(table, task.target)
         known = Finding(subject, "known", not lost, "CORRUPT" if lost else "", lost)
         if table is None:
-            return [known, *([] if lost else [Finding(subject, "readable", True)])]
-        looked = [("scope", ""), *_look(task, table)]
+            torn = _damage(task)
+            damage = Finding(subject, "damage", not torn, "CORRUPT" if torn else "", torn)
+            return [known, damage, *([] if lost else [Finding(subject, "readable", True)])]
+        looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
         findings = [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
         return [known, *findings, Finding(subject, "orphans", True, message=_orphans(task, table))]
     except LakewardenError as error:
@@ -150,14 +172,13 @@ def _uploads(place: Location, now: datetime) -> str:
     )
 
 
-def _tasks(warehouse: Warehouse, catalog: Catalog, storages: Mapping[str, Storage]) -> Iterable[CheckTask]:
-    for table in live_tables(catalog):
-        if table.options.storage_id in storages:
-            end = read_view(warehouse.state, table.log_id, warehouse.headers).end
-            hot = hot_files(warehouse, table)
-            for scope in scopes_of(warehouse, table, None):
-                kept, moving = hot.get(scope.user, frozenset()), table.move is not None
-                yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), moving, kept)
+def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool) -> Iterable[CheckTask]:
+    """The scopes of one table. `sound`: its log can be read."""
+    end = read_view(warehouse.state, table.log_id, warehouse.headers).end if sound else UNKNOWN
+    hot = hot_files(warehouse, table) if sound else {}
+    for scope in scopes_of(warehouse, table, None):
+        kept, moving = hot.get(scope.user, frozenset()), table.move is not None
+        yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), moving, kept)
 
 
 def _another(table: ScopeTable, target: ScopeTarget) -> str:
@@ -183,6 +204,14 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     if is_frozen(table, task.target) and not task.moving:
         yield "not_frozen", f"a move that was given up left it frozen: lakewarden move {task.target.scope.table} --cancel"
     yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
+
+
+def _damage(task: CheckTask) -> str:
+    """What readers pass over and `repair` puts aside."""
+    damage = damage_of(task.target.location)
+    torn = [f"commit {version} is empty or cut off" for version in damage.torn]
+    found = [*torn, *(f"{name} cannot be read" for name in damage.checkpoints)]
+    return f"{'; '.join(found)}: lakewarden repair {task.target.scope.table} puts it aside" if found else ""
 
 
 def _orphans(task: CheckTask, table: ScopeTable) -> str:

@@ -33,6 +33,7 @@ _PREFIX: dict[Operation, str] = {
     "erase": "UC",
     "evict": "SE",
     "move": "MV",
+    "repair": "RP",
 }
 """Prefixes of kalamdb.md 3.3 where it has one."""
 

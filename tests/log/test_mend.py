@@ -136,6 +136,7 @@ def test_the_segment_behind_says_how_many_rows_are_lost(store: Store) -> None:
     assert not faults_of(store, LOG).rows
     store.delete([at(5), at(7)])
     assert dict(faults_of(store, LOG).rows) == {5: 2, 7: 3}
+    assert faults_of(store, LOG).summary == "the segments of positions 5, 7 are lost"
 
 
 def test_a_jump_carries_the_rows_of_carry_that_a_lost_cut_had_named(store: Store) -> None:

@@ -1,0 +1,170 @@
+"""What is left of a damaged scope: the last version whose files are all there, and rows that later commits had brought.
+
+A version's files count as there when they have their sizes. Rows that no readable version shows come from batch files,
+whose footers name their scope and their `_seq`, and from the write log with its history, which has the tombstones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.commits import CommitLog, is_fence
+from lakewarden.delta.files import DataFile
+from lakewarden.delta.manifest import read_manifest
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading import OpenFile, open_file
+from lakewarden.delta.rows import empty_rows, read_rows
+from lakewarden.delta.schema import file_schema
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import LogEntry, walk
+from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.log.position import NOTHING
+from lakewarden.log.record import OP, SEQ, UPSERT, decode
+from lakewarden.log.segment import RowRange, read_chunk
+from lakewarden.operations.orphans import data_files
+from lakewarden.repair.decide import with_survival
+from lakewarden.repair.task import RepairTask
+from lakewarden.report import ScopeTarget
+from lakewarden.storage.objects import ObjectStore, StoredObject
+
+_RESTORE = "RESTORE"
+
+
+@dataclass(frozen=True)
+class Base:
+    """The last version that can be read whole; `version` is None where there is none."""
+
+    version: int | None
+    watermark: int
+    rows: pa.Table
+    """The newest schema's columns and `_seq`."""
+    files: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Later:
+    """What the readable commits above a base say: the last `_seq` behind which a flush deleted rows, whether a restore is among
+    them."""
+
+    last_delete: int
+    restored: bool
+
+
+def missing_files(files: Sequence[DataFile], sizes: Mapping[str, int]) -> tuple[DataFile, ...]:
+    """Those that are not there, or not with their size."""
+    return tuple(file for file in files if sizes.get(file.path) != file.size)
+
+
+def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
+    """The last version that was ever committed, by the manifest beside the table, if that is the manifest of that version and
+    all its files are there. Then nothing is lost but the commit."""
+    target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
+    manifest = read_manifest(target.location)
+    if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
+        return None
+    try:
+        files = [open_file(place_of(target.location), path) for path in manifest.files]
+        if not all(_is_own(target, opened) for opened in files):
+            return None
+        parts = [opened.read(file_schema(target.schema), {}) for opened in files]
+    except LakewardenError:
+        return None
+    rows = pa.concat_tables([empty_rows(target.schema), *parts])
+    return Base(known.version, known.watermark, rows, frozenset(manifest.files))
+
+
+def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> Base:
+    """Goes back from `newest` to the first version whose files are all there and can be read; never below a fence."""
+    for table in _versions(target, newest):
+        if missing_files(table.files(), sizes):
+            continue
+        try:
+            rows = read_rows(table, target.schemas)
+        except Corrupt:
+            continue  # a file that has its size and not its content
+        known = table.watermark(target.app_id)
+        return Base(table.version, NOTHING if known is None else known, rows, frozenset(file.path for file in table.files()))
+    return Base(None, NOTHING, empty_rows(target.schema), frozenset())
+
+
+def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeTable]:
+    if newest is None:
+        return
+    yield newest
+    log = CommitLog(place_of(target.location))
+    for version in range(newest.version - 1, -1, -1):
+        above = log.read(version + 1)
+        if above is None or is_fence(above):
+            return
+        try:
+            table = ScopeTable.open(target.location, version)
+        except NotFound:
+            return  # it has left the log
+        except Corrupt:
+            continue
+        if table is not None:
+            yield table
+
+
+def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) -> Later:
+    entries: list[LogEntry] = []
+    if newest is not None:
+        above = -1 if base.version is None else base.version
+        for entry in walk(place_of(target.location), newest.version):
+            if entry.version <= above:
+                break
+            entries.append(entry)
+    deletes = [
+        entry.stamp.last_seq or 0
+        for entry in entries
+        if entry.stamp is not None and entry.stamp.metrics.get("numTargetRowsDeleted", 0)
+    ]
+    return Later(max(deletes, default=NOTHING), any(entry.operation == _RESTORE for entry in entries))
+
+
+def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+    """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
+    has them: a file's rows survived what was deleted up to the flush that wrote it."""
+    parts = [
+        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
+    ]
+    return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
+
+
+def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
+    try:
+        opened = open_file(place_of(target.location), path)
+        if not _is_own(target, opened):
+            return
+        rows = opened.read(file_schema(target.schema), {})
+    except LakewardenError:
+        return  # torn: what it held is found elsewhere or lost
+    own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
+    if own.num_rows:
+        newest = pc.max(rows.column(SEQ)).as_py()
+        yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
+
+
+def _is_own(target: ScopeTarget, opened: OpenFile) -> bool:
+    footer = opened.footer
+    return footer.schema_version is not None and footer.table == str(target.scope.table) and footer.user == target.scope.user
+
+
+def _as_log(target: ScopeTarget, rows: pa.Table) -> pa.Table:
+    wanted = decode([], [], target.schemas).schema
+    return rows.append_column(OP, pa.array([UPSERT] * rows.num_rows, pa.int8())).select(wanted.names).cast(wanted)
+
+
+def rows_of_log(state: ObjectStore, target: ScopeTarget, ranges: Sequence[RowRange], upto: int) -> pa.Table:
+    """Rows and tombstones that the log and its history still have of the scope, not beyond `upto`, as `decide` has them.
+
+    Raises:
+        Missing: the log was cleaned meanwhile.
+    """
+    wanted = [each for each in ranges if each.first_seq <= upto]
+    rows = decode([read_chunk(state, each) for each in wanted], wanted, target.schemas)
+    return with_survival(rows.filter(pc.field(SEQ) <= upto), None)

@@ -1,0 +1,52 @@
+"""The repair of one table's write log: what is lost of it is given up, and it goes on behind all that was ever settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakewarden.catalog.model import Table
+from lakewarden.log.mend import LogFaults, give_up, jump
+from lakewarden.log.position import NOTHING
+from lakewarden.repair.report import Repaired
+from lakewarden.scope import Scope
+from lakewarden.warehouse import Warehouse
+
+
+def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled: int, *, dry_run: bool) -> list[Repaired]:
+    """Gives up what is lost; at most one report, none where nothing is.
+
+    Args:
+        settled: the last position that is known to have been settled. What is missing up to it is in the tables: a cut was
+            lost, and no row.
+    """
+    if not faults:
+        return []
+    rows = [faults.rows.get(position) for position in faults.positions if position > settled]
+    lost = None if faults.carry or None in rows else sum(count or 0 for count in rows)
+    planned = Repaired(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
+    if dry_run:
+        return [planned]
+    give_up(warehouse.state, faults)
+    return [planned.ended("done")]
+
+
+def behind(warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, dry_run: bool) -> list[Repaired]:
+    """Cuts the log behind a position.
+
+    Args:
+        watermarks: up to which `_seq` each user's rows are in the user's table.
+    """
+    reason = f"it goes on behind position {position}: all up to there was settled" if position > NOTHING else "it goes on anew"
+    planned = Repaired(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
+    if dry_run:
+        return [planned]
+    jump(
+        warehouse.state,
+        table.log_id,
+        position,
+        watermarks,
+        settings=warehouse.settings.log,
+        new_id=warehouse.new_id,
+        mark=warehouse.erasures.mark,
+    )
+    return [planned.ended("done")]

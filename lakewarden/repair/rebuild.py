@@ -1,0 +1,82 @@
+"""The rows that a scope has after its repair, and how they compare with what was there and with what had been committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.delta.rows import read_files
+from lakewarden.log.position import NOTHING
+from lakewarden.log.record import SEQ
+from lakewarden.repair.decide import Decided, decide, doubt_after
+from lakewarden.repair.evidence import Base, last_whole, later_commits, listed, rows_of_files, rows_of_log
+from lakewarden.repair.look import Look
+from lakewarden.repair.task import RepairTask
+from lakewarden.warehouse import state_store
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """`watermark` is that of the repaired table; `lost` is None where the number is not known."""
+
+    decided: Decided
+    watermark: int
+    recovered: int
+    lost: int | None
+
+
+def rebuild(task: RepairTask, look: Look) -> Rebuilt:
+    target, watermark = task.target, max(look.watermark, task.known_watermark)
+    base = listed(task, look.listing) or last_whole(target, look.newest, look.sizes)
+    files = () if look.foreign else look.listing
+    hot = rows_of_log(state_store(task.state_uri), target, task.ranges, watermark)
+    found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
+    rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
+    decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
+    visible = _visible(task, look)
+    expected = _expected(task, look)
+    back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible))).num_rows
+    return Rebuilt(decided, watermark, back, _lost(expected, decided))
+
+
+def _lost(expected: int | None, decided: Decided) -> int | None:
+    """How many rows were not found; None where it is not known, as where some of those that were set apart may be among them."""
+    if expected is None or (expected > decided.rows.num_rows and decided.doubtful.num_rows):
+        return None
+    return max(0, expected - decided.rows.num_rows)
+
+
+def _doubt(task: RepairTask, look: Look, base: Base, watermark: int) -> int:
+    """As `decide` has it: what commits that cannot be read any more may have deleted, or taken back."""
+    later, gone = later_commits(task.target, look.newest, base), task.known_version > look.version
+    last_delete = later.last_delete
+    if gone or look.newest is None:
+        known = task.known
+        last_delete = watermark if known is None else max(last_delete, known.deleted_upto)
+    undone = task.rewound_upto if later.restored or (gone and task.rewound_upto > look.watermark) else NOTHING
+    return doubt_after(base.watermark, last_delete, task.complete_after, undone)
+
+
+def _unerased(rows: pa.Table, upto: int) -> pa.Table:
+    """Without what an erasure had taken out."""
+    return rows if upto == NOTHING else rows.filter(pc.field(SEQ) > upto)
+
+
+def _visible(task: RepairTask, look: Look) -> pa.Array[Any]:
+    """`_seq` of the rows in the newest version's files that are there."""
+    if look.newest is None:
+        return pa.array([], pa.int64())
+    there = [file for file in look.newest.files() if file not in look.missing]
+    return read_files(look.newest, there, task.target.schemas, [SEQ]).column(SEQ).combine_chunks()
+
+
+def _expected(task: RepairTask, look: Look) -> int | None:
+    """How many rows the scope had, as far as is known."""
+    known = task.known
+    if known is not None and known.version >= look.version:
+        return known.rows
+    counts = [] if look.newest is None else [file.rows for file in look.newest.files()]
+    return None if None in counts or look.newest is None else sum(count or 0 for count in counts)

@@ -1,0 +1,55 @@
+"""What a repair found and did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakewarden.log.position import NOTHING
+from lakewarden.operations.job import JobStatus
+from lakewarden.report import Fault, Outcome
+from lakewarden.scope import Scope
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """One scope, or the write log of one table (`scope.user` None, `subject` "log").
+
+    `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
+    """
+
+    scope: Scope
+    outcome: Outcome
+    subject: str = "scope"
+    reason: str = ""
+    """What was wrong, and what was done about it."""
+    put_aside: tuple[str, ...] = ()
+    """Objects that were moved out of the way, relative to the scope (or the log): where they are now."""
+    rows_recovered: int = 0
+    """Rows that readers see again."""
+    rows_quarantined: int = 0
+    """Rows that were found but may have been deleted: they are in a file under `put_aside`."""
+    rows_lost: int | None = 0
+    """Rows that were acknowledged and were not found; None where their number is not known."""
+    version: int | None = None
+    """The scope's Delta version afterwards."""
+    watermark: int = NOTHING
+    """Its watermark, `NOTHING` where it has none."""
+    rows: int = 0
+    """How many rows it has."""
+    fault: Fault | None = None
+
+    def ended(self, outcome: Outcome) -> Repaired:
+        return replace(self, outcome=outcome)
+
+    def failed(self, fault: Fault) -> Repaired:
+        return replace(self, outcome="failed", reason=fault.message, fault=fault)
+
+
+def outcome_of(found: Sequence[Repaired]) -> tuple[JobStatus, str]:
+    """The job's status, and the reports in one line."""
+    counts = Counter(one.outcome for one in found)
+    rows = sum(one.rows_recovered for one in found)
+    message = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    return ("failed" if counts["failed"] else "completed"), f"{message}; {rows} rows came back"

@@ -1,0 +1,167 @@
+"""Repair: what damage has hidden becomes readable again, and what is gone is said (docs/decisions/0021-repair.md).
+
+Table by table, under the table's lock: first what is lost of its write log is given up, then each scope is put together from
+its table, the log and the log's history; last, where the log ends below what was settled, it goes on behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.floor import floor_at
+from lakewarden.catalog.known import FloorPlace, Known
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.clock import CarriedClock
+from lakewarden.errors import BeingErased, LakewardenError
+from lakewarden.log.mend import faults_of
+from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.rewound import note_rewound, take_position
+from lakewarden.log.trail import Trail, read_trail
+from lakewarden.operations.fanout import Run, Sized, fault_of
+from lakewarden.operations.floors import Noted, raise_floors
+from lakewarden.operations.presence import Presence
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.repair.logs import behind, without_lost
+from lakewarden.repair.report import Repaired
+from lakewarden.repair.scope import repair_scope
+from lakewarden.repair.strays import unlisted_users
+from lakewarden.repair.task import RepairTask
+from lakewarden.report import ScopeTarget
+from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse, find_table, live_tables
+
+_SCOPE_COST = 1 << 20
+"""Bytes that a scope weighs in a pack: most are sound, and a damaged one is read whole."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to repair: some tables (all where none is named), one user's scopes or all.
+
+    `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other says.
+    """
+
+    tables: tuple[str, ...] = ()
+    user: str | None = None
+    dry_run: bool = False
+    restored: bool = False
+
+
+def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str) -> list[Repaired]:
+    """A report for each damaged log, and one for each scope.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or an impossible user; nothing was done.
+        StorageUnavailable: a storage is away, or is not the one that this warehouse uses; its tables were not looked at.
+    """
+    catalog = warehouse.catalog.read()
+    found: list[Repaired] = []
+    for table in _tables(catalog, request):
+        with warehouse.locks.create().hold(table.name.namespace, table.name.name):
+            try:
+                found += _TableRepair(warehouse, run, request, job_id, catalog, table).repaired()
+            except LakewardenError as error:
+                if len(request.tables) == 1:
+                    raise
+                found.append(Repaired(Scope(table.name, None), "failed", "log").failed(fault_of(error)))
+    return found
+
+
+def _tables(catalog: Catalog, request: Request) -> list[Table]:
+    named = [find_table(catalog, TableName.parse(name)) for name in request.tables] or live_tables(catalog)
+    return [table for table in named if request.tables or request.user is None or can(table.type, "a scope per user")]
+
+
+@dataclass(frozen=True)
+class _TableRepair:
+    """The repair of one table."""
+
+    warehouse: Warehouse
+    run: Run
+    request: Request
+    job_id: str
+    catalog: Catalog
+    table: Table
+
+    def repaired(self) -> list[Repaired]:
+        table, state, dry_run = self.table, self.warehouse.state, self.request.dry_run
+        targets = self._targets()
+        Presence.of(targets).check()
+        settled = self._settled()
+        faults = faults_of(state, table.log_id)
+        logs = without_lost(self.warehouse, table, faults, settled, dry_run=dry_run)
+        if faults and dry_run:
+            return logs  # until they are given up, the log cannot be read, and its rows are what scopes are repaired from
+        trail = read_trail(state, table.log_id, NOTHING, self.warehouse.headers)
+        scopes = self._scopes(targets, trail, settled)
+        last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
+        if self.request.restored or trail.view.last_position < last:
+            users = zip(targets, scopes, strict=True)
+            watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
+            logs += behind(self.warehouse, table, last, watermarks, dry_run=dry_run)
+        return logs + scopes
+
+    def _targets(self) -> list[ScopeTarget]:
+        """Every scope, or that of the user; those that only their directories tell of are registered first."""
+        if not can(self.table.type, "cold tier"):
+            return []
+        if self.request.restored and not self.request.dry_run:
+            users = unlisted_users(self.warehouse, self.catalog, self.table)
+            if users:
+                self.warehouse.registry.add(self.table.id, users)
+        scopes = scopes_of(self.warehouse, self.table, self.request.user)
+        return [self.warehouse.target(self.catalog, scope) for scope in scopes]
+
+    def _settled(self) -> int:
+        """The last position that a floor knows to be settled."""
+        if not (self.warehouse.identifies and can(self.table.type, "cold tier")):
+            return NOTHING
+        locations = (self.warehouse.location(storage) for storage in self.catalog.storages.values())
+        places = [FloorPlace.on_storage(location, self.table.id) for location in locations]
+        return max(floor_at(place).position() for place in (*places, self.warehouse.floor(self.table)))
+
+    def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:
+        clock = CarriedClock.of(self.warehouse.clock)
+        tasks = [self._task(target, trail, settled, clock) for target in targets]
+        found = self.run(repair_scope, [Sized(task, _SCOPE_COST) for task in tasks])
+        done = [(target, one) for target, one in zip(targets, found, strict=True) if one.outcome == "done"]
+        noted = [
+            Noted(target, Known(one.version, one.watermark, one.rows, one.watermark))
+            for target, one in done
+            if one.version is not None
+        ]
+        raise_floors(noted, {self.table.id: max(settled, trail.view.last_position)}).check()
+        self._tell_subscribers([target.mark for target, _ in done])
+        return found
+
+    def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock) -> RepairTask:
+        user = target.scope.user or ""
+        mark, cut = self.warehouse.erasures.mark(user), trail.cut
+        if mark in cut.closed:
+            raise BeingErased(frozenset([user]))
+        history = [each.last_seq for header in trail.history for each in header.ranges if each.user == user]
+        rewound = cut.rewound_to(mark)
+        shown = trail.view.last_position
+        return RepairTask(
+            target=target,
+            state_uri=self.warehouse.state.uri,
+            ranges=trail.ranges(user, NOTHING),
+            complete_after=max(cut.forgotten, end_of(settled) if settled > shown else NOTHING),
+            settled_upto=max([cut.settled.get(user, NOTHING), *history]),
+            erased_upto=end_of(cut.erased.get(mark, NOTHING)),
+            rewound_upto=NOTHING if rewound is None else end_of(rewound),
+            dry_run=self.request.dry_run,
+            job_id=self.job_id,
+            clock=clock,
+        )
+
+    def _tell_subscribers(self, marks: Sequence[str]) -> None:
+        """Rows changed that no row of the log tells of, as with a restore."""
+        if marks and any(marks):
+            state, log_id = self.warehouse.state, self.table.log_id
+            position = take_position(
+                state, log_id, self.warehouse.erasures.mark, self.warehouse.new_id, segment_format=self.warehouse.format
+            )
+            note_rewound(state, log_id, marks, position)

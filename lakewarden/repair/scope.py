@@ -1,0 +1,155 @@
+"""The repair of one scope's Delta table.
+
+Damage at the top of its log (a torn commit, a checkpoint that cannot be read) is put aside. Where acknowledged rows are
+missing after that, the scope's rows are put together from what is left (evidence, decide) and committed as a new version
+behind the last one that ever was: the numbers of lost versions are taken by commits that say so, since a process that slept
+may still hold a snapshot of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakewarden.clock import random_id
+from lakewarden.delta.commits import LAST_CHECKPOINT, commit_name
+from lakewarden.delta.create import create_table
+from lakewarden.delta.files import NewFile, batch_name, write_file
+from lakewarden.delta.manifest import refresh_manifest
+from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.operations.fanout import fault_of
+from lakewarden.repair.aside import QUARANTINE, put_aside, quarantined
+from lakewarden.repair.look import Look, look_at, row_faults, top_faults
+from lakewarden.repair.rebuild import Rebuilt, rebuild
+from lakewarden.repair.report import Repaired
+from lakewarden.repair.task import RepairTask
+from lakewarden.storage.steps import Steps
+
+_OPERATION = "REPAIR"
+
+
+def repair_scope(task: RepairTask) -> Steps[Repaired]:
+    """Repairs the scope; one without damage is `skipped`."""
+    try:
+        return (yield from _repair(task))
+    except LakewardenError as error:
+        return Repaired(task.target.scope, "failed").failed(fault_of(error))
+
+
+def _repair(task: RepairTask) -> Steps[Repaired]:
+    look = look_at(task)
+    tops, rows = top_faults(look), row_faults(task, look)
+    found = _as_it_is(task, look)
+    if not (tops or rows):
+        return found
+    planned = replace(found, outcome="planned", reason="; ".join([*tops, *rows]))
+    rebuilt = rebuild(task, look) if rows else None
+    if rebuilt is not None:
+        planned = replace(
+            planned,
+            rows_recovered=rebuilt.recovered,
+            rows_quarantined=rebuilt.decided.doubtful.num_rows,
+            rows_lost=rebuilt.lost,
+            watermark=rebuilt.watermark,
+            rows=rebuilt.decided.rows.num_rows,
+        )
+    return planned if task.dry_run else (yield from _carry_out(task, look, rebuilt, planned))
+
+
+def _as_it_is(task: RepairTask, look: Look) -> Repaired:
+    scope = task.target.scope
+    if look.newest is None:
+        return Repaired(scope, "skipped")
+    rows = look.newest.state(task.target.app_id).rows
+    return Repaired(scope, "skipped", version=look.version, watermark=look.watermark, rows=rows)
+
+
+def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: Repaired) -> Steps[Repaired]:
+    """First the doubtful rows are set apart, so that whatever dies in between leaves them where they were, or there."""
+    location = task.target.location
+    apart = _set_apart(task, rebuilt.decided.doubtful) if rebuilt is not None else ()
+    yield location.uri
+    aside = put_aside(location, _in_the_way(look), task.job_id)
+    version = (yield from _commit(task, rebuilt)) if rebuilt is not None else _reopened(task)
+    yield location.uri
+    return replace(planned, outcome="done", put_aside=(*aside, *apart), version=version)
+
+
+def _in_the_way(look: Look) -> list[str]:
+    """All of a table that is another scope's, or of which nothing can be read; else what is damaged at the top of its log."""
+    if look.newest is None:
+        return [found.key for found in look.listing if not found.key.startswith(f"{QUARANTINE}/")]
+    hint = {LAST_CHECKPOINT} if look.damage.checkpoints else set()  # readers do without it, but not where it misleads them
+    return [*map(commit_name, look.damage.torn), *sorted({*look.damage.checkpoints, *hint})]
+
+
+def _set_apart(task: RepairTask, rows: pa.Table) -> tuple[str, ...]:
+    """Writes rows that may have been deleted where no reader of the table looks."""
+    if not rows.num_rows:
+        return ()
+    return (write_file(task.target, rows, quarantined(f"rows-{random_id()}.parquet", task.job_id)).path,)
+
+
+def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
+    """Commits the rebuilt rows in place of all that is live; returns the version."""
+    target, now = task.target, task.clock()
+    table = yield from _behind_the_last(task)
+    number = table.next_batch()
+    files = _written(task, rebuilt.decided.rows, number)
+    metrics = {
+        "numOutputRows": rebuilt.decided.rows.num_rows,
+        "numRecoveredRows": rebuilt.recovered,
+        "numQuarantinedRows": rebuilt.decided.doubtful.num_rows,
+    }
+    version = yield from table.commit(
+        files,
+        table.files(),
+        schema=target.schema,
+        stamp=CommitStamp(task.job_id, _OPERATION, {}, metrics),
+        since=task.clock.moment,
+        now=now,
+        transaction=(target.app_id, rebuilt.watermark),
+        batch=number if files else None,
+    )
+    _reopened(task)
+    return version
+
+
+def _written(task: RepairTask, rows: pa.Table, number: int) -> tuple[NewFile, ...]:
+    if not rows.num_rows:
+        return ()
+    step = max(1, rows.num_rows * task.target.target_file_size // max(1, rows.nbytes))
+    parts = (rows.slice(start, step) for start in range(0, rows.num_rows, step))
+    return tuple(write_file(task.target, part, batch_name(number, random_id)) for part in parts)
+
+
+def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:
+    """The table, its newest version at least the last that is known to have been committed."""
+    target = task.target
+    if ScopeTable.open(target.location) is None:
+        stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": "0"} if task.known_version >= 0 else {})
+        yield from create_table(target, (), stamp, None, since=task.clock.moment, now=task.clock())
+    while (table := _table(task)).version < task.known_version:
+        stamp = CommitStamp(task.job_id, _OPERATION, {"lost_version": str(table.version + 1)})
+        schema = table.schema_version(target.schemas)
+        yield from table.commit((), (), schema=schema, stamp=stamp, since=task.clock.moment, now=task.clock(), data_change=False)
+    return table
+
+
+def _table(task: RepairTask) -> ScopeTable:
+    table = ScopeTable.open(task.target.location)
+    if table is None:
+        raise Conflict(f"{task.target.scope}: its table vanished while it was repaired; repair again")
+    return table
+
+
+def _reopened(task: RepairTask) -> int | None:
+    """The version that readers find now; the manifest is made to show it."""
+    table = ScopeTable.open(task.target.location)
+    if table is None:
+        return None
+    refresh_manifest(task.target, table, task.clock())
+    return table.version

@@ -1,0 +1,48 @@
+"""One scope to be repaired, as it crosses to a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.catalog.known import Known
+from lakewarden.clock import CarriedClock
+from lakewarden.log.position import NOTHING
+from lakewarden.log.segment import RowRange
+from lakewarden.report import ScopeTarget
+
+
+@dataclass(frozen=True)
+class RepairTask:
+    """The scope, and what was read of its log: every number a `_seq`, `NOTHING` where there is none."""
+
+    target: ScopeTarget
+    state_uri: str
+    ranges: tuple[RowRange, ...]
+    """Where the log and its history hold rows of the scope."""
+    complete_after: int
+    """Every row and tombstone beyond it is in `ranges`."""
+    settled_upto: int
+    """Flushes have settled the scope's rows at least up to it."""
+    erased_upto: int
+    """The user was erased; no older row comes back."""
+    rewound_upto: int
+    """A restore of the scope came before it."""
+    dry_run: bool
+    job_id: str
+    clock: CarriedClock
+
+    @property
+    def known_version(self) -> int:
+        """The highest version that is known to have been committed; -1 where none is."""
+        return -1 if self.known is None else self.known.version
+
+    @property
+    def known_watermark(self) -> int:
+        """Up to which `_seq` the scope's rows were settled."""
+        return max(NOTHING if self.known is None else self.known.watermark, self.settled_upto)
+
+    @property
+    def known(self) -> Known | None:
+        """What the floor knows of the scope's table; None of one that was given up."""
+        known = self.target.known
+        return None if known is None or known.forgotten else known
