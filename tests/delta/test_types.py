@@ -116,7 +116,8 @@ def test_the_delta_columns_say_what_they_were(tmp_path: Path) -> None:
     (path,) = paths(scope)
     footer = pq.read_metadata(tmp_path / "t" / path).metadata
     whose = {b"lakewarden.table": b"chat.people", b"lakewarden.user": b"u_1"}
-    assert footer == {b"lakewarden.schema_version": b"1", b"lakewarden.min_seq": b"0", b"lakewarden.max_seq": b"2"} | whose
+    seqs = {b"lakewarden.min_seq": b"0", b"lakewarden.max_seq": b"2", b"lakewarden.settled_upto": b"2"}
+    assert footer == {b"lakewarden.schema_version": b"1"} | seqs | whose
     assert pq.read_schema(tmp_path / "t" / path).field("uuid").metadata == {b"PARQUET:field_id": b"13"}
 
 
