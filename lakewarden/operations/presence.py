@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
+from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.place import place_of
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.storage.location import local_path
 from lakewarden.storage.owner import confirm, device_of
 
 
@@ -60,9 +63,21 @@ class Presence:
         return None if target.root is None else self.away.get(target.root)
 
     def judged(self, target: ScopeTarget, operation: Operation, report: ScopeReport) -> ScopeReport:
-        """The report, unless the scope's storage went away: then nothing is certain of it."""
-        error = self.why_not(target)
+        """The report, unless the scope's storage went away, or was away meanwhile: then nothing is certain of it."""
+        error = self.why_not(target) or _missed(target, report)
         return report if error is None or report.fault else failed_report(target, operation, error, system_clock())
+
+
+def _missed(target: ScopeTarget, report: ScopeReport) -> StorageUnavailable | None:
+    """Whether a commit went into the mount point of a disk that was away and is back: one look at a name, on a disk alone."""
+    if report.outcome != "done" or report.version is None or target.root is None or local_path(target.uri) is None:
+        return None
+    if CommitLog(place_of(target.location)).has(report.version):
+        return None
+    return StorageUnavailable(
+        f"version {report.version} of {target.scope} was committed and is not at {target.uri}: was storage"
+        f" {target.root.storage_id!r} unmounted meanwhile? try again"
+    )
 
 
 def _swapped(root: StorageRoot) -> StorageUnavailable:

@@ -119,6 +119,26 @@ def test_a_disk_that_goes_away_during_a_flush_settles_nothing(
         assert not lake.pending()
 
 
+def test_a_disk_that_was_away_in_the_middle_of_a_flush_settles_nothing(
+    lake: Lakehouse, table: TableClient, mounted: Disk
+) -> None:
+    """Its marker and its device are the same again; the commit went into the mount point."""
+
+    def reach(step: str) -> None:
+        if step == "planned":
+            shutil.copytree(mounted.content, mounted.content.parent / "copy")
+        if step == "drain:opened":
+            mounted.unmount()
+            shutil.copytree(mounted.content.parent / "copy", mounted.where, dirs_exist_ok=True)
+        if step == "after-commits":
+            mounted.mount()
+
+    reports = flush_scopes(lake.warehouse, _run, _large, lambda scope: True, reach=reach)
+    assert _codes(reports) == ["STORAGE_UNAVAILABLE"]
+    assert strong(table, "u") == {1: "first", 2: "second"}
+    assert _codes(lake.flush()) == ["done"]
+
+
 def test_nothing_is_certified_of_a_storage_that_is_away(lake: Lakehouse, table: TableClient, mounted: Disk) -> None:
     mounted.unmount()
     with pytest.raises(StorageUnavailable, match="'cold'"):
