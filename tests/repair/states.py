@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakewarden import Column, Lakehouse
+from lakewarden.catalog.floor import floor_at
 from lakewarden.engine import Engine, silent
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
@@ -58,7 +59,8 @@ class Scene:
         return self.cold / "chat" / "notes" / user
 
     def lake(self) -> Lakehouse:
-        """A new process, as far as caches go."""
+        """A new process, as far as what it remembers of floors goes."""
+        floor_at.cache_clear()
         self.lakes.append(Lakehouse.open(str(self.warehouse), settings=self.settings))
         return self.lakes[-1]
 
@@ -253,6 +255,33 @@ def _data_rolled_back(scene: Scene) -> None:
     scene.put_back(backup, scene.cold)
 
 
+def _both_rolled_back(scene: Scene) -> None:
+    """The state to an older moment than the data; row 3 was written after both."""
+    scene.write({1: "a"})
+    scene.flush()
+    state = scene.copy(scene.state)
+    scene.write({2: "b"})
+    scene.flush()
+    data = scene.copy(scene.cold)
+    scene.write({3: "c"})
+    scene.flush()
+    scene.put_back(state, scene.state)
+    scene.put_back(data, scene.cold)
+
+
+def _both_rolled_back_data_further(scene: Scene) -> None:
+    scene.write({1: "a"})
+    scene.flush()
+    data = scene.copy(scene.cold)
+    scene.write({2: "b"})
+    scene.flush()
+    state = scene.copy(scene.state)
+    scene.write({3: "c"})
+    scene.flush()
+    scene.put_back(state, scene.state)
+    scene.put_back(data, scene.cold)
+
+
 def _lost_commit(scene: Scene) -> None:
     scene.write({1: "a", 2: "b"})
     scene.flush()
@@ -382,6 +411,24 @@ STATES = (
         lost=None,
         why="a row whose deletion cannot be excluded is set apart; the row written since is gone with its file",
         settings=FORGOTTEN,
+    ),
+    State(
+        "both restored from backups, the state's the older one",
+        6,
+        _both_rolled_back,
+        _AB,
+        write="CORRUPT",
+        flush="done",
+        restored=True,
+        why="nothing is pending; what came after both backups is in neither",
+    ),
+    State(
+        "both restored from backups, the data's the older one",
+        6,
+        _both_rolled_back_data_further,
+        _AB,
+        restored=True,
+        why="what came after both backups is in neither",
     ),
     State("the newest commit lost", 7, _lost_commit, {2: "b", 3: "c"}, both=True),
     State("the newest commit lost, the history forgotten", 7, _lost_commit, {2: "b", 3: "c"}, settings=FORGOTTEN),
