@@ -100,6 +100,7 @@ def test_a_bad_password_is_refused_without_being_repeated(password: str) -> None
     assert not password or password not in refusal.value.message.split()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("password", ["correct horse", "x" * 8 + "1", "ü" * 72])
 def test_a_password_is_known_by_its_hash_alone(password: str) -> None:
     hashed = hash_password(check_password(password))

@@ -47,6 +47,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
+@pytest.mark.slow
 def test_a_trial_tells_what_is_seen_from_what_survives_and_from_what_is_no_trial(tree: Path, tmp_path: Path) -> None:
     def mutation(old: str, new: str, test: str = "tests/test_it.py::test_it", excused: str = "") -> Mutation:
         return Mutation("a fault", "a rule", "lakewarden/__init__.py", old, new, (test,), excused)

@@ -12,7 +12,12 @@ from tests.sql.corpus import CORPUS, Sessions, agrees, cases, outcome
 FILES = sorted(CORPUS.glob("*.txt"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def _marks(path: Path) -> list[pytest.MarkDecorator]:
+    """Passwords are hashed slowly on purpose."""
+    return [pytest.mark.slow] if path.stem == "access" else []
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=_marks(path)) for path in FILES])
 def test_the_outcomes_are_those_of_the_file(path: Path, warehouse_uri: str) -> None:
     wrong = []
     with Lakehouse.open(warehouse_uri) as lake:
