@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import TableSchema
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.view import LogView, PendingRows, read_view, rows_of
+from lakewarden.log.view import LogView, PendingRows, make_durable, read_view, rows_of
 from lakewarden.storage.objects import ObjectStore
 
 
@@ -39,4 +39,5 @@ class LogScope:
 
     def again(self) -> LogScope:
         view = read_view(self.store, self.log_id, HeaderCache())
+        make_durable(self.store, view)
         return replace(self, end=view.end, pending=view.pending.get(self.user))

@@ -8,6 +8,7 @@ too late.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -113,6 +114,21 @@ def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews:
             if not view.cut.sealed:
                 sound[log_id] = view
     return LogViews(sound, faults)
+
+
+def make_durable(store: ObjectStore, view: LogView) -> None:
+    """The segments of the view are durable when this returns: for who is about to commit elsewhere how far they went.
+
+    A segment is seen before its writer has made its name durable, and its writer may die. A table that knows of a position
+    which the log then gives to another writer would hide that one's rows.
+
+    Raises:
+        NotDurable: the disk reported an error.
+    """
+    last = next((header.key for header in reversed(view.run) if header.put_id != UNKNOWN), None)
+    if last is not None:
+        with suppress(Missing):  # settled meanwhile, and who removed it had confirmed the cut
+            store.confirm(last)  # its directory's names become durable together
 
 
 def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:

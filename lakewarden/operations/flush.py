@@ -25,7 +25,7 @@ from lakewarden.log.history import has_expired
 from lakewarden.log.position import position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.settle import settle
-from lakewarden.log.view import LogView, PendingRows, read_views
+from lakewarden.log.view import LogView, PendingRows, make_durable, read_views
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.job import new_job_id
@@ -83,6 +83,8 @@ def flush_scopes(
     unread = list(_unread(warehouse, catalog, found.faults, wanted))
     if not due:
         return unread
+    for log_id in sorted(flushed):
+        make_durable(warehouse.state, views[log_id])
     reach("planned")
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakewarden.log.rewound import note_rewound, take_position
-from lakewarden.log.view import LogView, read_view
+from lakewarden.log.view import LogView, make_durable, read_view
 from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
 from lakewarden.operations.maintain import maintain_targets
@@ -63,6 +63,7 @@ def _discard(
     warehouse: Warehouse, run: Run, _large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
 ) -> list[ScopeReport]:
     """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
+    make_durable(warehouse.state, view)
     options = replace(asked.options, discard_to=view.end)
     reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id)
     settled = {report.scope.user or "": view.end for report in reports if report.fault is None}

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any, cast
 
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log import names
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.closing import close_user, leave_out, open_user
+from lakewarden.log.cut import Cut, decode_cut
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.gather import Gathering, PartlyAppended, Receipt, parcels_of
+from lakewarden.log.mend import faults_of, give_up
 from lakewarden.log.place import Placing, WriterTerms
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.seal import remove_log
 from lakewarden.log.settle import settle
 from lakewarden.log.trail import read_trail
-from lakewarden.log.view import LogView, read_view
+from lakewarden.log.view import LogView, make_durable, read_view
 from lakewarden.settings import LogSettings
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together
-from tests.log.simulation.journal import Journal, Written
-from tests.log.simulation.light import SimScope, chunk_of, rows_in
-from tests.log.simulation.stores import Row, SimObjects, Snapshot, Table, open_table
-from tests.log.simulation.world import Broken, World
+from tests.log.simulation.journal import Erasure, Journal, Written
+from tests.log.simulation.light import SimScope, chunk_of, row_ids, rows_in
+from tests.log.simulation.stores import Disk, Row, SimObjects, Snapshot, Table, open_table
+from tests.log.simulation.world import Actor, Broken, Unanswered, World
 
 LOG = "L"
 COUNTER = "n"
@@ -43,15 +48,49 @@ class Warehouse:
     journal: Journal = field(default_factory=Journal)
     sealing: bool = False
     sealed_at: int | None = None
+    disk: Disk | None = None
+    cuts_missed: int = 0
+    counted: str = "u"
+    """Whose counter is raised."""
+    lost: str | None = None
+    """An object that was taken away."""
+    lost_rows: frozenset[int] = frozenset()
+    forgetful: bool = False
+    """Cuts remember few puts."""
+    looking: set[Actor | None] = field(default_factory=set)
+    """Who goes by a look at the log: what is lost and put again meanwhile, it may not notice."""
     store: SimObjects = field(init=False)
     _rows: int = 0
 
     def __post_init__(self) -> None:
-        self.store = SimObjects(self.world, self.objects)
+        self.store = SimObjects(self.world, self.objects, self.disk, self.cuts_missed)
         self.tables = {user: Table() for user in self.users}
+        self.world.crashed = self.crash
+
+    def sync(self) -> None:
+        """What `storage.durability.sync` does: everything that was written is durable."""
+        if self.disk is not None:
+            self.store.sync()
+            for table in self.tables.values():
+                table.sync()
+
+    def crash(self) -> None:
+        if self.disk is not None:
+            self.disk.crash(self.objects, self.world.rng)
+        for table in self.tables.values():
+            table.crash(self.world.rng)
 
     def open(self, user: str) -> Snapshot:
         return open_table(self.world, self.tables[user], partial(self.journal.saw, user))
+
+    @contextmanager
+    def look_at_log(self) -> Iterator[None]:
+        actor = self.world.turns
+        self.looking.add(actor)
+        try:
+            yield
+        finally:
+            self.looking.discard(actor)
 
     def moment(self) -> datetime:
         """A second a step."""
@@ -70,6 +109,31 @@ class Warehouse:
         return SimScope.of(self.store, read_view(self.store, LOG, cache), user)
 
 
+@dataclass
+class Watched:
+    """The store of one writer: what its call listed and put."""
+
+    store: SimObjects
+    calls: list[Written] = field(default_factory=list)
+    listed: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def begin(self, calls: list[Written]) -> None:
+        self.calls, self.listed = calls, False
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        self.listed = self.listed or prefix.endswith("/segments")
+        return self.store.list(prefix)
+
+    def create(self, key: str, data: bytes) -> None:
+        self.store.create(key, data)
+        if self.listed:
+            for call in self.calls:
+                call.put_at = int(key.rpartition("/")[2]), self.store.world.now
+
+
 class Writer:
     """A process that appends. Its clock may be wrong by an hour."""
 
@@ -79,7 +143,9 @@ class Writer:
         self.world = house.world
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
-        placing = Placing(house.store, LOG, str.upper, WriterTerms(headers=self.cache), pause=lambda seconds: None)
+        self.store = Watched(house.store)
+        store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache)
+        placing = Placing(store, LOG, str.upper, terms, pause=lambda seconds: None)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(placing, house.settings, lambda: moment, house.world.new_id, lambda: None)
 
@@ -92,7 +158,7 @@ class Writer:
 
     def count(self, times: int) -> None:
         """Raises a counter by reading it and writing what follows: none of the acknowledged ones may be lost."""
-        user = self.house.users[0]
+        user = self.house.counted
         for _ in range(times):
             try:
                 read, decided = self.house.strong_read(user, self.cache)
@@ -109,6 +175,7 @@ class Writer:
     def _append(self, rows: dict[str, list[Row]], after: int | None) -> None:
         began = self.world.now
         calls = [self.journal.begin(user, mine, began) for user, mine in rows.items()]
+        self.store.begin(calls)
         parcels = parcels_of(1, [chunk_of(user, mine) for user, mine in rows.items()], self.house.settings)
         self.world.say(f"appends {[(call.user, [row.id for row in call.rows]) for call in calls]} after {after}")
         try:
@@ -127,8 +194,10 @@ class Writer:
     def _failed(self, error: LakewardenError, calls: list[Written], after: int | None) -> None:
         self.world.say(f"failed: {error.message}")
         self.journal.fail(calls, self.world.now)
+        if self.house.lost is not None and isinstance(error, Corrupt | StorageUnavailable):
+            return
         if isinstance(error, BeingErased):
-            self._being_erased(error, calls)
+            self._being_erased(error, calls, after)
             return
         if isinstance(error, PartlyAppended):
             return  # each user's rows are in a segment of their own or not: open is all that is claimed here
@@ -139,16 +208,18 @@ class Writer:
             if after is None:
                 raise Broken("an append that nothing stands against is refused")
             self.journal.refuse(calls)
-        elif self.world.odds.fail == 0:
+        elif self.world.odds.fail == 0 and not (self.house.forgetful and "settled long ago" in error.message):
             raise Broken(f"an append fails although nothing fails: {error.message}")
 
-    def _being_erased(self, error: BeingErased, calls: list[Written]) -> None:
+    def _being_erased(self, error: BeingErased, calls: list[Written], after: int | None) -> None:
         """The rows of others in the same call may have been taken; those calls are open."""
-        if error.users != {self.journal.erasing}:
-            raise Broken(f"an append is told that {sorted(error.users)} are being erased")
-        over = self.journal.opened_at
-        if over is not None and over < min(call.began for call in calls):
-            raise Broken("an append that began after the erasure is refused")
+        began = min(call.began for call in calls)
+        for user in error.users:
+            erasure = self.journal.erasures.get(user)
+            if erasure is None:
+                raise Broken(f"an append is told that {user} is being erased")
+            if after is None and erasure.opened_at is not None and erasure.opened_at < began:
+                raise Broken("an append that began after the erasure is refused")
 
 
 class Flusher:
@@ -160,17 +231,23 @@ class Flusher:
 
     def flush(self, times: int, share: float = 1.0) -> None:
         for _ in range(times):
-            try:
-                view = read_view(self.house.store, LOG, self.cache)
-                due = [user for user in sorted(view.pending) if self.house.world.rng.random() < share]
-                self.flush_users(view, due)
-            except (Conflict, StorageUnavailable) as error:
-                _expect(self.house, error)
+            with self.house.look_at_log():
+                self._flush(share)
+
+    def _flush(self, share: float) -> None:
+        try:
+            view = read_view(self.house.store, LOG, self.cache)
+            due = [user for user in sorted(view.pending) if self.house.world.rng.random() < share]
+            self.flush_users(view, due)
+        except (Conflict, StorageUnavailable, Corrupt) as error:
+            _expect(self.house, error)
 
     def flush_users(self, view: LogView, due: Iterable[str]) -> None:
         """Step by step together, as the fan-out of a flush does."""
         self.house.world.say(f"flushes {due} up to {view.last_position} on cut {view.cut.version}")
+        make_durable(self.house.store, view)
         drained = together(self._drained(view, user) for user in due)
+        self.sync()
         self.settle(view, {user: settled for user, settled in drained if settled is not None})
 
     def _drained(self, view: LogView, user: str) -> Steps[tuple[str, int | None]]:
@@ -180,6 +257,9 @@ class Flusher:
         except (Conflict, StorageUnavailable, Corrupt) as error:
             _expect(self.house, error, broken=self.house.tables[user].broken)
             return user, None
+
+    def sync(self) -> None:
+        self.house.sync()
 
     def settle(self, view: LogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
@@ -227,7 +307,7 @@ class Follower:
             trail = read_trail(self.house.store, LOG, self.upto, self.cache)
             ranges = trail.ranges(self.user, self.upto)
             rows = [row for each in ranges for row in rows_in(self.house.store, each)]
-        except (Conflict, StorageUnavailable) as error:
+        except (Conflict, StorageUnavailable, Corrupt) as error:
             _expect(self.house, error)
             return
         except Missing:
@@ -249,8 +329,9 @@ class Eraser:
     def erase(self, user: str, tries: int) -> None:
         for _ in range(tries):
             try:
-                self._erase(user)
-            except (Conflict, StorageUnavailable) as error:
+                with self.house.look_at_log():
+                    self._erase(user)
+            except (Conflict, StorageUnavailable, Corrupt) as error:
                 _expect(self.house, error)
             else:
                 return
@@ -258,8 +339,8 @@ class Eraser:
     def _erase(self, user: str) -> None:
         house, journal = self.house, self.house.journal
         house.world.say(f"erases {user}")
-        journal.erasing = user
-        if journal.erased_at is None:
+        erasure = journal.erasures.setdefault(user, Erasure())
+        if erasure.erased_at is None:
             close_user(house.store, LOG, user.upper())
             upto = leave_out(
                 house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id, now=house.moment()
@@ -267,13 +348,65 @@ class Eraser:
             trail = read_trail(house.store, LOG, NOTHING, HeaderCache())
             if trail.ranges(user, NOTHING):
                 raise Broken("erased: the log still holds rows of the user")
+            erasure.upto, erasure.left_out_at = upto, house.world.now
             self.fence(user, upto)
-            journal.erased_upto, journal.erased_at = upto, house.world.now
+            house.sync()
+            erasure.erased_at = house.world.now
         open_user(house.store, LOG, user.upper())
-        journal.opened_at = journal.opened_at or house.world.now
+        erasure.opened_at = erasure.opened_at or house.world.now
 
     def fence(self, user: str, upto: int) -> None:
         self.house.open(user).fence(upto)
+
+
+class Loser:
+    """Takes one object away that is needed, and then perhaps goes on without it, as a repair does."""
+
+    def __init__(self, house: Warehouse) -> None:
+        self.house = house
+
+    def lose(self, tries: int, *, repairs: bool) -> None:
+        for _ in range(tries):
+            self._wait()
+            needed = _needed(self.house.objects)
+            if needed and all(actor is None or actor.dead for actor in self.house.looking):
+                self._take(self.house.world.rng.choice(needed))
+                break
+        if self.house.lost is not None and repairs:
+            self._wait()
+            self.repair()
+
+    def _wait(self) -> None:
+        with suppress(Unanswered):
+            self.house.world.turn("waits")
+
+    def _take(self, key: str) -> None:
+        house = self.house
+        house.world.say(f"lost: {key}")
+        data = house.objects.pop(key)
+        house.lost, house.lost_rows = key, row_ids(data)
+        house.journal.lost_at = house.world.now
+        house.journal.lost_position = names.number_of(key) if "/segments/" in key else None
+
+    def repair(self) -> None:
+        """What was lost is missed by nobody from the moment that it is given up."""
+        try:
+            faults = faults_of(self.house.store, LOG)
+            if faults:
+                self.house.world.say(f"repairs {faults}")
+                self.house.journal.lost |= self.house.lost_rows
+                give_up(self.house.store, faults)
+        except (Conflict, StorageUnavailable) as error:
+            _expect(self.house, error)
+
+
+def _needed(objects: dict[str, bytes]) -> list[str]:
+    """Keys whose loss shows: segments above the newest cut that others follow, and carry that the cut names."""
+    listing = names.listings(objects).get(LOG, names.Listing())
+    version = listing.newest_cut
+    cut = decode_cut("", version, objects[names.cut_key(LOG, version)]) if version else Cut()
+    above = sorted(position for position in listing.segments if position > cut.upto)[:-1]
+    return [names.segment_key(LOG, position) for position in above] + [key for key in cut.carry if key in objects]
 
 
 def drop(house: Warehouse) -> None:
@@ -290,7 +423,7 @@ def drop(house: Warehouse) -> None:
 def _expect(house: Warehouse, error: LakewardenError, *, broken: bool = False) -> None:
     """A failure is in order only where something failed."""
     house.world.say(f"failed: {error.message}")
-    if isinstance(error, Corrupt) and not broken:
+    if isinstance(error, Corrupt) and not broken and house.lost is None:
         raise Broken(f"a sound table is called corrupt: {error.message}")
-    if isinstance(error, StorageUnavailable) and house.world.odds.fail == 0:
+    if isinstance(error, StorageUnavailable) and house.world.odds.fail == 0 and house.lost is None:
         raise Broken(f"it fails although nothing fails: {error.message}")

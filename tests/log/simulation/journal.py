@@ -29,6 +29,22 @@ class Written:
     last_seq: int = -1
     first_seq: int = -1
     """Not above the `_seq` of any row."""
+    put_at: tuple[int, int] | None = None
+    """Where and when a segment of it was put, at a position that was chosen by a listing of this call."""
+
+
+@dataclass
+class Erasure:
+    """Of one user."""
+
+    upto: int = -1
+    """The last `_seq` that it left out."""
+    left_out_at: int = -1
+    """When the log had nothing of the user."""
+    erased_at: int | None = None
+    """When nothing of the user was left."""
+    opened_at: int | None = None
+    """When the user could start anew."""
 
 
 @dataclass
@@ -37,14 +53,15 @@ class Journal:
     seqs: dict[int, int] = field(default_factory=dict)
     """The `_seq` with which a row was seen anywhere."""
     by_id: dict[int, Written] = field(default_factory=dict)
-    erasing: str = ""
-    """The user whose erasure has begun."""
-    erased_upto: int = -1
-    """The last `_seq` that the erasure left out; once it is over."""
-    erased_at: int | None = None
-    """When nothing of the user was left."""
-    opened_at: int | None = None
-    """When the user could start anew."""
+    erasures: dict[str, Erasure] = field(default_factory=dict)
+    """By user, those that have begun."""
+    lost: set[int] = field(default_factory=set)
+    """Rows that a repair gave up."""
+    lost_position: int | None = None
+    """Who remembers it may take it again, and then has a place below rows that were acknowledged before. A flush that had read
+    what was there may pass over it."""
+
+    lost_at: int = -1
 
     def begin(self, user: str, rows: list[Row], now: int) -> Written:
         call = Written(user, rows, now)
@@ -56,10 +73,13 @@ class Journal:
         """`alone`: the call was one segment."""
         for call in calls:
             for earlier in self.calls:
-                if earlier.outcome == "acknowledged" and earlier.user == call.user and earlier.ended < call.began:
+                before = earlier.outcome == "acknowledged" and earlier.user == call.user and earlier.ended < call.began
+                if before and position_of(receipt.last_seq) != self.lost_position:
                     _hold(earlier.last_seq < receipt.last_seq, "ordered", f"{receipt.last_seq} after {earlier.last_seq}")
-            if self.erased_at is not None and call.user == self.erasing and call.began > self.erased_at:
-                _hold(receipt.last_seq > self.erased_upto, "a new start", f"{receipt.last_seq} is not beyond what was erased")
+            over = self.erased_before(call.user, call.began)
+            if over is not None:
+                _hold(receipt.last_seq > over.upto, "a new start", f"{receipt.last_seq} is not beyond what was erased")
+            self._check_not_kept(call, receipt)
             call.outcome, call.ended, call.last_seq = "acknowledged", now, receipt.last_seq
             if alone:
                 call.first_seq = seq_of(position_of(receipt.last_seq), 0)
@@ -68,18 +88,33 @@ class Journal:
         for call in calls:
             call.ended = now
 
+    def erased_before(self, user: str, moment: int) -> Erasure | None:
+        """The user's erasure, if it was over by then."""
+        erasure = self.erasures.get(user)
+        return erasure if erasure is not None and erasure.erased_at is not None and erasure.erased_at < moment else None
+
     def may_be_gone(self, call: Written) -> bool:
         """Whether an erasure may have taken what the call wrote."""
-        return call.user == self.erasing and (self.erased_at is None or call.began < self.erased_at)
+        return call.user in self.erasures and self.erased_before(call.user, call.began) is None
+
+    def _check_not_kept(self, call: Written, receipt: Receipt) -> None:
+        """Who listed before an erasure, and put what came too late because of it, is told."""
+        erasure = self.erasures.get(call.user)
+        if erasure is None or call.put_at is None or not call.put_at[1] > erasure.left_out_at >= 0:
+            return
+        late, upto = call.put_at[0], position_of(erasure.upto)
+        kept = late <= upto < position_of(receipt.last_seq)
+        _hold(not kept, "erased", f"rows that were put at {late} by who slept through the erasure were appended again")
 
     def _check_erased(self, user: str, began: int, rows: Iterable[Row]) -> None:
         """Rows that a read shows which began when the erasure was over."""
-        if user != self.erasing or self.erased_at is None or began <= self.erased_at:
+        erasure = self.erased_before(user, began)
+        if erasure is None or erasure.erased_at is None:
             return
         for row in rows:
             call = self.by_id[row.id]
-            _hold(row.seq > self.erased_upto, "erased", f"row {row.id} was erased and is read")
-            _hold(not (call.ended and call.ended < self.erased_at), "erased", f"row {row.id} was written before, and is read")
+            _hold(row.seq > erasure.upto, "erased", f"row {row.id} was erased and is read")
+            _hold(not (call.ended and call.ended < erasure.erased_at), "erased", f"row {row.id} was written before, and is read")
 
     def refuse(self, calls: list[Written]) -> None:
         for call in calls:
@@ -109,7 +144,7 @@ class Journal:
         for call in self.calls:
             counts = call.user == user and call.outcome == "acknowledged" and not self.may_be_gone(call)
             if counts and call.ended < began and not dropped:
-                for row in call.rows:
+                for row in self._kept(call):
                     winner = decided.get(row.key)
                     _hold(winner is not None, "durable", f"row {row.id} was acknowledged and is gone")
                     assert winner is not None
@@ -120,8 +155,17 @@ class Journal:
         """What a subscriber who looked then, and missed nothing before, has been shown; never a row of others, or one twice."""
         for call in self.calls:
             if call.user == user and call.outcome == "acknowledged" and call.ended < began and not self.may_be_gone(call):
-                for row in call.rows:
+                for row in self._kept(call):
                     _hold(row.id in seen, "followed", f"row {row.id} was acknowledged, and the subscriber was not shown it")
+
+    def _kept(self, call: Written) -> list[Row]:
+        if position_of(call.last_seq) == self.lost_position and call.ended >= self.lost_at:
+            return []
+        return [row for row in call.rows if row.id not in self.lost]
+
+    def _displaced(self, call: Written) -> bool:
+        """Whether the call's rows were lost, or stand where others were lost."""
+        return len(self._kept(call)) < len(call.rows)
 
     def _older(self, winner: Row, row: Row, call: Written) -> bool:
         """Whether a row that decides a key lies before one that was acknowledged."""
@@ -137,7 +181,7 @@ class Journal:
         done = [call for call in self.calls if call.outcome == "acknowledged"]
         for one in done:
             for other in done:
-                gone = self.may_be_gone(one) or self.may_be_gone(other)
+                gone = any(self.may_be_gone(call) or self._displaced(call) for call in (one, other))
                 if one.user == other.user and one.ended < other.began and not gone:
                     last, first = self.seqs[one.rows[-1].id], self.seqs[other.rows[0].id]
                     _hold(last < first, "ordered", f"row {other.rows[0].id} lies before {one.rows[-1].id}")
@@ -145,7 +189,7 @@ class Journal:
     def finally_applied(self, user: str, applied: frozenset[int]) -> None:
         for call in self.calls:
             if call.user == user and call.outcome != "open" and not self.may_be_gone(call):
-                for row in call.rows:
+                for row in self._kept(call):
                     wanted = call.outcome == "acknowledged"
                     _hold(
                         (row.id in applied) == wanted, "exactly once", f"row {row.id} was {call.outcome}; applied: {not wanted}"

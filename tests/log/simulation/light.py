@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.cache import HeaderCache
-from lakewarden.log.segment import Chunk, RowRange, read_chunk
-from lakewarden.log.view import LogView, PendingRows, read_view
+from lakewarden.log.segment import ID_BYTES, Chunk, RowRange, read_chunk
+from lakewarden.log.view import LogView, PendingRows, make_durable, read_view
 from tests.log.simulation.stores import Row, SimObjects
 
 
@@ -26,6 +26,18 @@ def _rows(data: bytes, where: RowRange) -> list[Row]:
 def rows_in(store: SimObjects, where: RowRange) -> list[Row]:
     """Raises `Missing`."""
     return _rows(bytes(read_chunk(store, where)), where)
+
+
+def row_ids(data: bytes) -> frozenset[int]:
+    """Of all rows in a segment or carry object."""
+    head = 48 if data[6:7] == b"2" else 32  # by the format
+    header, end = json.JSONDecoder().raw_decode(data[head:].decode("latin-1"))
+    at = head + end + (-(head + end) % 8)
+    found: set[int] = set()
+    for length in header["lengths"]:
+        found.update(row[0] for row in json.loads(data[at + ID_BYTES : at + length]))
+        at += length
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -51,4 +63,5 @@ class SimScope:
 
     def again(self) -> SimScope:
         view = read_view(self.store, self.log_id, HeaderCache())
+        make_durable(self.store, view)
         return replace(self, end=view.end, pending=view.pending.get(self.user))

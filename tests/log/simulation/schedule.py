@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log import clean as clean_module
+from lakewarden.log import closing as closing_module
+from lakewarden.log import cut as cut_module
 from lakewarden.log import history as history_module
+from lakewarden.log import place as place_module
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import is_old
 from lakewarden.log.cut import newest_cut
 from lakewarden.log.names import listings
 from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
-from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Reader, Warehouse, Writer, drop
+from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
+from tests.log.simulation.stores import Disk
 from tests.log.simulation.world import Broken, Killed, Odds, World
 
 _ODDS = (
@@ -28,6 +33,11 @@ _ODDS = (
     Odds(pause=0.05, fail=0.03),
     Odds(pause=0.03, fail=0.05, kill=0.005),
 )
+_ON_DISK = (
+    Odds(pause=0.05, crash=0.003),
+    Odds(pause=0.03, kill=0.01, crash=0.003),
+    Odds(pause=0.05, fail=0.03, crash=0.001),
+)
 _SETTINGS = tuple(
     LogSettings(carry_below=share, segment_max_rows=rows, retention_seconds=seconds)
     for share in (0.0, 0.5, 1.0)
@@ -35,10 +45,40 @@ _SETTINGS = tuple(
 )
 _POISONED = "p"
 
+
+@dataclass(frozen=True)
+class Memory:
+    """Constants of the protocol, small, so that what lies beyond them comes soon. Erasures remembered times probes are at
+    least the puts remembered, as they have to be."""
+
+    probes: int = 8
+    puts: int = 512
+    erasures: int = 64
+    cuts: int = 1
+    """Cuts that are kept: where more than one, their listing shows no moment."""
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for module, name, value in (
+                (place_module, "PROBES", self.probes),
+                (closing_module, "PROBES", self.probes),
+                (cut_module, "REMEMBERED", self.puts),
+                (cut_module, "ERASURES_REMEMBERED", self.erasures),
+                (clean_module, "_KEPT", self.cuts),
+                (history_module, "JOINED", 3),
+            ):
+                stack.enter_context(patch.object(module, name, value))
+            yield
+
+
+# A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
+_MEMORIES = (Memory(), Memory(cuts=2), Memory(2, 4, 2), Memory(3, 512, 64, 3))
+
 MakeFlusher = Callable[[Warehouse], Flusher]
 MakeEraser = Callable[[Warehouse], Eraser]
 MakeFollower = Callable[[Warehouse], Follower]
-_ERASED = "v"
+_ERASED = ("u", "v")
 
 
 @dataclass(frozen=True)
@@ -48,6 +88,8 @@ class Roles:
     flusher: MakeFlusher = Flusher
     eraser: MakeEraser = Eraser
     follower: MakeFollower = Follower
+    loses: float = 0.05
+    """How many schedules lose an object."""
 
 
 AS_IT_IS = Roles()
@@ -55,21 +97,30 @@ AS_IT_IS = Roles()
 
 def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
     """Raises `Broken` if a promise is not kept."""
-    # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
-    with patch.object(clean_module, "_KEPT", 1), patch.object(history_module, "JOINED", 3):
-        _run(seed, roles, trace)
-
-
-def _run(seed: int, roles: Roles, trace: list[str] | None) -> None:
     rng = random.Random(seed)
-    world = World(rng, rng.choice(_ODDS), trace)
+    on_disk = rng.random() < 0.25
+    world = World(rng, rng.choice(_ON_DISK if on_disk else _ODDS), trace)
     users = ("u", "v", _POISONED)[: rng.choice((1, 2, 2, 3))]
-    house = Warehouse(world, rng.choice(_SETTINGS), users)
+    memory = rng.choice(_MEMORIES)
+    house = Warehouse(
+        world,
+        rng.choice(_SETTINGS),
+        users,
+        disk=Disk() if on_disk else None,
+        cuts_missed=memory.cuts - 1,
+        counted=rng.choice([user for user in users if user != _POISONED]),
+        forgetful=memory.puts < Memory.puts,
+    )
     if _POISONED in users:
         house.tables[_POISONED].broken = True
+    with memory.kept():
+        _run(house, roles)
+
+
+def _run(house: Warehouse, roles: Roles) -> None:
     _cast(house, roles)
     try:
-        world.run()
+        house.world.run()
     except Corrupt as error:  # actors expect failures and lost races, never this
         raise Broken(f"the log is called corrupt: {error.message}") from error
     try:
@@ -90,9 +141,13 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
-    if _ERASED in house.users and rng.random() < 0.3:
-        spawn("eraser", _alive(partial(roles.eraser(house).erase, _ERASED, 3)))
-    elif rng.random() < 0.03:
+    if rng.random() < roles.loses:
+        spawn("loser", _alive(partial(Loser(house).lose, 30, repairs=rng.random() < 0.5)))
+    erased = _ERASED if rng.random() < 0.3 else ()
+    for user in erased:
+        if user in house.users and (user == "v" or rng.random() < 0.5):
+            spawn(f"eraser of {user}", _alive(partial(roles.eraser(house).erase, user, 3)))
+    if not erased and rng.random() < 0.03:
         spawn("dropper", _alive(partial(drop, house)))
 
 
@@ -109,14 +164,16 @@ def _alive(body: Callable[[], None]) -> Callable[[], None]:
 def _peace(house: Warehouse, roles: Roles) -> None:
     """Nothing fails any more; half of what is still on its way arrives now, the rest after the last flush."""
     world = house.world
+    if house.lost is not None:
+        Loser(house).repair()
     sealed = read_view(house.store, LOG, HeaderCache()).cut.sealed
     late = len(world.late) // 2
     for land in [world.late.pop(0) for _ in range(late)]:
         land()
     if sealed:
         return
-    if house.journal.erasing:
-        roles.eraser(house).erase(_ERASED, 1)
+    for user in house.journal.erasures:
+        roles.eraser(house).erase(user, 1)
         Writer(house).write(1)
     _check_flushed(house, poisoned=_POISONED in house.users)
     while world.late:
@@ -163,11 +220,13 @@ def _check_empty(house: Warehouse) -> None:
 
 
 def _check_counter(house: Warehouse) -> None:
+    if house.lost is not None or house.counted in house.journal.erasures:
+        return
     calls = [call for call in house.journal.calls if call.rows[0].key == COUNTER]
     values = [call.rows[0].value for call in calls if call.outcome == "acknowledged"]
     if len(set(values)) < len(values):
         raise Broken(f"what reads before it writes: of the counts {values} one was lost")
-    winner = house.tables["u"].winners.get(COUNTER)
+    winner = house.tables[house.counted].winners.get(COUNTER)
     made = sum(call.outcome != "refused" for call in calls)
     final = (winner.value or 0) if winner else 0
     if not len(values) <= final <= made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,12 +17,37 @@ from tests.log.simulation.world import Broken, Fate, Unanswered, World
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@dataclass
+class Disk:
+    """What is seen and not yet durable: names that came or went since their directory was synced."""
+
+    came: set[str] = field(default_factory=set)
+    gone: dict[str, bytes] = field(default_factory=dict)
+
+    def sync(self, directory: str) -> None:
+        self.came = {key for key in self.came if _directory(key) != directory}
+        self.gone = {key: data for key, data in self.gone.items() if _directory(key) != directory}
+
+    def crash(self, objects: dict[str, bytes], rng: random.Random) -> None:
+        """Each of them is kept or dropped."""
+        for key in sorted(self.came):
+            if rng.random() < 0.5:
+                objects.pop(key, None)
+        for key in sorted(self.gone):
+            if rng.random() < 0.5:
+                objects.setdefault(key, self.gone[key])
+
+
 @dataclass(frozen=True)
 class SimObjects:
     """An `ObjectStore`."""
 
     world: World
     objects: dict[str, bytes]
+    disk: Disk | None = None
+    """None where what is acknowledged is durable, as in an object store."""
+    cuts_missed: int = 0
+    """Cuts that may come while the cuts are listed, each of which is shown or not; 0 where that listing shows a moment."""
     uri: str = "memory"
 
     def create(self, key: str, data: bytes) -> None:
@@ -33,15 +59,37 @@ class SimObjects:
             if fate is Fate.DONE:
                 raise AlreadyThere(key)
         else:
-            self.objects[key] = data
+            self._make(key, data)
+            if fate is Fate.DONE:
+                self._sync(key)
         self._answer(fate)
+
+    def confirm(self, key: str) -> None:
+        if key not in self.objects:
+            raise Missing(key)
+        self._sync(key)
+
+    def sync(self) -> None:
+        """All of it, as one call of the system does."""
+        if self.disk is not None:
+            self._answer(self._turn("sync everything"))
+            self.disk.came.clear()
+            self.disk.gone.clear()
+
+    def _make(self, key: str, data: bytes) -> None:
+        self.objects[key] = data
+        if self.disk is not None:
+            self.disk.came.add(key)
+
+    def _sync(self, key: str) -> None:
+        if self.disk is not None:
+            self._answer(self._turn(f"sync {_directory(key)}"))
+            self.disk.sync(_directory(key))
 
     def _land(self, key: str, data: bytes) -> None:
         self.world.say(f"late: create {key}{' is there' if key in self.objects else ''}")
-        self.objects.setdefault(key, data)
-
-    def confirm(self, key: str) -> None:
-        """Nothing is lost here."""
+        if key not in self.objects:
+            self._make(key, data)
 
     def put(self, key: str, data: bytes) -> None:
         raise AssertionError("the log never replaces an object")
@@ -61,13 +109,15 @@ class SimObjects:
             raise Missing(key) from None
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """What came or went while it ran may be shown or not; only the few cuts of a log are seen at one moment."""
+        """What came or went while it ran may be shown or not; a few cuts of a log may be seen at one moment."""
         self._answer(self._turn(f"list {prefix}"))
         inside = prefix + "/"
         seen = {key for key in self.objects if key.startswith(inside)}
-        if not self.world.calm and not prefix.endswith("/cuts"):
+        if not self.world.calm and (self.cuts_missed or not prefix.endswith("/cuts")):
             self._turn(f"list {prefix}, at its end")
             later = {key for key in self.objects if key.startswith(inside)}
+            if prefix.endswith("/cuts") and len(later - seen) > self.cuts_missed:
+                seen = later
             seen = (seen & later) | {key for key in sorted(seen ^ later) if self.world.rng.random() < 0.5}
         return [StoredObject(key, len(self.objects.get(key, b"")), _EPOCH) for key in sorted(seen)]
 
@@ -77,12 +127,17 @@ class SimObjects:
             if fate is Fate.LATE:
                 self.world.late.append(partial(self._go, key))
             else:
-                self.objects.pop(key, None)
+                self._take_away(key)
             self._answer(fate)
 
     def _go(self, key: str) -> None:
         self.world.say(f"late: delete {key}")
-        self.objects.pop(key, None)
+        self._take_away(key)
+
+    def _take_away(self, key: str) -> None:
+        data = self.objects.pop(key, None)
+        if self.disk is not None and data is not None and key not in self.disk.came:
+            self.disk.gone[key] = data
 
     def _turn(self, what: str) -> Fate:
         try:
@@ -115,6 +170,24 @@ class Table:
     applied: frozenset[int] = frozenset()
     broken: bool = False
     """It cannot be opened."""
+    synced: list[tuple[int, int | None, dict[str, Row], frozenset[int]]] = field(default_factory=list)
+    """Its states since it was last synced, the one then first: a crash leaves one of them."""
+
+    def __post_init__(self) -> None:
+        self.synced = [self.state]
+
+    @property
+    def state(self) -> tuple[int, int | None, dict[str, Row], frozenset[int]]:
+        return self.version, self.watermark, self.winners, self.applied
+
+    def changed(self) -> None:
+        self.synced.append(self.state)
+
+    def sync(self) -> None:
+        self.synced = [self.state]
+
+    def crash(self, rng: random.Random) -> None:
+        self.version, self.watermark, self.winners, self.applied = rng.choice(self.synced)
 
 
 @dataclass
@@ -151,6 +224,7 @@ class Snapshot:
             raise Conflict("another commit came between")
         self.table.winners, self.table.version = {}, self.table.version + 1
         self.table.watermark = max(end, self.table.watermark or NOTHING)
+        self.table.changed()
 
     def _late(self, rows: list[Row], end: int) -> None:
         self.world.say(f"late: commit {[row.id for row in rows]} on version {self.opened.version}")
@@ -169,12 +243,17 @@ class Snapshot:
             winners[row.key] = row
         table.winners, table.applied = winners, table.applied | {row.id for row in rows}
         table.version, table.watermark = table.version + 1, end
+        table.changed()
 
     def _turn(self, what: str) -> Fate:
         try:
             return self.world.turn(what)
         except Unanswered:
             raise StorageUnavailable(f"{what}: no answer") from None
+
+
+def _directory(key: str) -> str:
+    return key.rpartition("/")[0]
 
 
 def open_table(world: World, table: Table, saw: Callable[[list[Row]], None]) -> Snapshot:

@@ -37,6 +37,8 @@ class Odds:
     pause: float = 0.0
     fail: float = 0.0
     kill: float = 0.0
+    crash: float = 0.0
+    """That the machine stops, per step."""
 
 
 @dataclass(eq=False)
@@ -61,6 +63,8 @@ class World:
     """Nothing goes wrong and nobody else is switched to: before and after the actors run."""
     turns: Actor | None = None
     """Whose turn it is."""
+    crashed: Callable[[], None] = lambda: None
+    """What the machine's stop does to what is stored."""
     _ids: int = 0
 
     def spawn(self, name: str, body: Callable[[], None]) -> None:
@@ -76,11 +80,16 @@ class World:
             self.trace.append(f"{self.now:5} {here:12} {what}")
 
     def run(self) -> None:
-        """Until every actor is through or dead."""
+        """Until every actor is through or dead, or the machine stops."""
         self.calm = False
         live = list(self.actors)
         while live:
             self.now += 1
+            if self.odds.crash and self.rng.random() < self.odds.crash:
+                self.say("the machine stops")
+                self.late.clear()
+                self.crashed()
+                break
             ready = [actor for actor in live if actor.wakes <= self.now]
             if not ready:
                 self.now = min(actor.wakes for actor in live)
