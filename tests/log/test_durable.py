@@ -20,11 +20,13 @@ from lakewarden.log.advance import advance
 from lakewarden.log.clean import clean
 from lakewarden.log.closing import close_user, leave_out
 from lakewarden.log.cut import newest_cut
+from lakewarden.log.scope import LogScope
 from lakewarden.log.seal import remove_log
 from lakewarden.log.settle import settle
+from lakewarden.log.view import make_durable
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
-from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, NOTES, Store, notes, pending_ids, view_of, writer
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -146,6 +148,18 @@ def test_a_drop_stands_on_a_durable_seal(store: Store) -> None:
         with failing(directory("cuts")), pytest.raises(NotDurable):
             remove_log(store, LOG)
         assert len(store.list(names.segments(LOG))) == 1
+
+
+def test_what_is_seen_is_made_durable_before_it_is_committed_elsewhere(store: Store) -> None:
+    writer(store).append(notes("u", 1))
+    view = view_of(store)
+    with failing(directory("segments")), pytest.raises(NotDurable):
+        make_durable(store, view)
+    with failing(directory("segments")), pytest.raises(NotDurable):
+        LogScope.of(store, view, "u", (NOTES,)).again()
+    settle_all(store)
+    make_durable(store, view)  # settled meanwhile: its cut is durable
+    make_durable(store, view_of(store))
 
 
 def test_a_change_of_the_catalog_behind_a_failed_sync_is_not_done(tmp_path: Path) -> None:

@@ -342,6 +342,7 @@ class Eraser:
         erasure = journal.erasures.setdefault(user, Erasure())
         if erasure.erased_at is None:
             close_user(house.store, LOG, user.upper())
+            erasure.closed_at = erasure.closed_at or house.world.now
             upto = leave_out(
                 house.store, LOG, user, user.upper(), settings=house.settings, new_id=house.world.new_id, now=house.moment()
             )
@@ -352,6 +353,7 @@ class Eraser:
             self.fence(user, upto)
             house.sync()
             erasure.erased_at = house.world.now
+        erasure.opening = True
         open_user(house.store, LOG, user.upper())
         erasure.opened_at = erasure.opened_at or house.world.now
 
@@ -396,6 +398,7 @@ class Loser:
                 self.house.world.say(f"repairs {faults}")
                 self.house.journal.lost |= self.house.lost_rows
                 give_up(self.house.store, faults)
+                self.house.journal.given_up_at = self.house.world.now
         except (Conflict, StorageUnavailable) as error:
             _expect(self.house, error)
 

@@ -37,6 +37,9 @@ class Written:
 class Erasure:
     """Of one user."""
 
+    closed_at: int | None = None
+    """When nothing of the user was taken any more."""
+    opening: bool = False
     upto: int = -1
     """The last `_seq` that it left out."""
     left_out_at: int = -1
@@ -62,6 +65,8 @@ class Journal:
     what was there may pass over it."""
 
     lost_at: int = -1
+    given_up_at: int | None = None
+    """When the cut that gives it up was made."""
 
     def begin(self, user: str, rows: list[Row], now: int) -> Written:
         call = Written(user, rows, now)
@@ -76,6 +81,7 @@ class Journal:
                 before = earlier.outcome == "acknowledged" and earlier.user == call.user and earlier.ended < call.began
                 if before and position_of(receipt.last_seq) != self.lost_position:
                     _hold(earlier.last_seq < receipt.last_seq, "ordered", f"{receipt.last_seq} after {earlier.last_seq}")
+            self._check_taken(call, position_of(receipt.last_seq))
             over = self.erased_before(call.user, call.began)
             if over is not None:
                 _hold(receipt.last_seq > over.upto, "a new start", f"{receipt.last_seq} is not beyond what was erased")
@@ -96,6 +102,14 @@ class Journal:
     def may_be_gone(self, call: Written) -> bool:
         """Whether an erasure may have taken what the call wrote."""
         return call.user in self.erasures and self.erased_before(call.user, call.began) is None
+
+    def _check_taken(self, call: Written, position: int) -> None:
+        """What is neither taken of a user who is being erased, nor at a position that a repair gave up."""
+        erasure = self.erasures.get(call.user)
+        if erasure is not None and erasure.closed_at is not None and not erasure.opening:
+            _hold(call.began <= erasure.closed_at, "erased", f"rows of {call.user} were taken, who is being erased")
+        if position == self.lost_position and self.given_up_at is not None:
+            _hold(call.began <= self.given_up_at, "lost", f"rows were taken at position {position}, which was given up")
 
     def _check_not_kept(self, call: Written, receipt: Receipt) -> None:
         """Who listed before an erasure, and put what came too late because of it, is told."""

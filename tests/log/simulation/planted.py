@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
+from lakewarden.clock import NewId
 from lakewarden.log import clean, closing, cut, drain, history, names, nextcut, place, segment, settle, view
 from lakewarden.log.cache import HeaderCache
 from lakewarden.log.cut import Cut, Kept
@@ -26,13 +27,15 @@ from lakewarden.log.trail import Trail
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.steps import Steps
+from tests.log.simulation import actors, light
 from tests.log.simulation.actors import Eraser, Flusher, Warehouse
 from tests.log.simulation.schedule import AS_IT_IS, Roles
-from tests.log.simulation.stores import Row, Snapshot
+from tests.log.simulation.stores import Row, SimObjects, Snapshot
 
 _MADE, _LOST = place._Fate.MADE, place._Fate.LOST
 _doomed, _make, _place = clean._doomed, settle.make_cut, Placing.place
-_history = history.history_after
+_history, _fill = history.history_after, closing._fill
+_choose, _refused = Placing._choose, Placing.refused
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,18 @@ def _forgets_what_was_taken(placing: Placing, position: int, _: Segment) -> obje
 
 def _anywhere(placing: Placing, made: Segment, _: int | None = None) -> int:
     return _place(placing, made)
+
+
+def _chooses_blindly(placing: Placing, known: int | None, after: int | None) -> int:
+    return after + 1 if after is not None else _choose(placing, known, after)
+
+
+def _refuses_before_the_put_alone(placing: Placing, users: frozenset[str], position: int | None) -> frozenset[str]:
+    return _refused(placing, users, None) if position is None else frozenset()
+
+
+def _takes_what_was_given_up(newest: Cut, position: int) -> bool:
+    return newest.sealed or position <= newest.upto
 
 
 # --- reading the log
@@ -188,7 +203,27 @@ def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) 
     return _make(store, seen, plan, *rest)
 
 
+# --- durability
+
+
+class _SettlesUnsynced(Flusher):
+    def sync(self) -> None:
+        return
+
+
+def _confirms_nothing(*_: object) -> None:
+    return
+
+
+def _syncs_no_directory(*_: object) -> None:
+    return
+
+
 # --- cleaning
+
+
+def _keeps_one(version: int, newest: int) -> bool:
+    return version <= newest - 1
 
 
 def _newest_too(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
@@ -229,6 +264,23 @@ def _admits_everybody(*_: object) -> frozenset[str]:
 
 def _closes_nobody(*_: object) -> None:
     return None
+
+
+def _closes_one_alone(newest: Cut, mark: str) -> Cut | None:
+    return None if newest.sealed or newest.closed == (mark,) else replace(newest, closed=(mark,))
+
+
+def _opens_everybody(newest: Cut, mark: str) -> Cut | None:
+    return replace(newest, closed=()) if mark in newest.closed and not newest.sealed else None
+
+
+def _forgets_earlier_erasures(_: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return dict(more)
+
+
+def _fills_one_less(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
+    with patch.object(closing, "PROBES", place.PROBES - 1):
+        return _fill(store, log_id, new_id, segment_format)
 
 
 def _fills_nothing(store: ObjectStore, log_id: str, *_: object) -> int:
@@ -277,6 +329,31 @@ FAULTS = (
     Fault("removes segments before the cut", _replaced(settle, "make_cut", _cleans_first)),
     Fault("removes the newest cut too", _replaced(clean, "_doomed", _newest_too)),
     Fault("removes carry of a cut to come", _replaced(clean, "_doomed", _carry_to_come)),
+    Fault("a conditional append without its look at the cuts", _replaced(Placing, "_choose", _chooses_blindly)),
+    Fault("ignores links", _replaced(view, "unlinked", _nowhere), replace(AS_IT_IS, loses=0.5)),
+    Fault(
+        "acknowledges at a position that was given up",
+        _replaced(Cut, "covers", _takes_what_was_given_up),
+        replace(AS_IT_IS, loses=0.5),
+    ),
+    Fault("settles before the sync", roles=replace(AS_IT_IS, flusher=_SettlesUnsynced)),
+    Fault("removes below a cut that is not durable", _replaced(clean, "confirm", _confirms_nothing)),
+    Fault(
+        "commits what is not durable in the log",
+        ((actors, "make_durable", _confirms_nothing), (light, "make_durable", _confirms_nothing)),
+    ),
+    Fault("acknowledges before the directory is synced", _replaced(SimObjects, "_sync", _syncs_no_directory)),
+    Fault("believes what is found after a lost answer", _replaced(SimObjects, "confirm", _confirms_nothing)),
+    Fault("one kept cut only", ((clean, "is_old", _keeps_one), (view, "is_old", _keeps_one))),
+    Fault("no look for closed users behind a put", _replaced(Placing, "refused", _refuses_before_the_put_alone)),
+    Fault("an erasure one position short", _replaced(closing, "_fill", _fills_one_less)),
+    Fault(
+        "earlier erasures are forgotten at a settle",
+        _replaced(settle, "remember_erased", _forgets_earlier_erasures),
+        replace(AS_IT_IS, erases=1.0),
+    ),
+    Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
+    Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),
     Fault("takes rows of a user who is closed", _replaced(Placing, "refused", _admits_everybody)),
     Fault("erases without closing", _replaced(closing, "_closed", _closes_nobody)),
     Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),

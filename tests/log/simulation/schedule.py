@@ -90,6 +90,8 @@ class Roles:
     follower: MakeFollower = Follower
     loses: float = 0.05
     """How many schedules lose an object."""
+    erases: float = 0.3
+    """How many erase users."""
 
 
 AS_IT_IS = Roles()
@@ -143,7 +145,7 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
     if rng.random() < roles.loses:
         spawn("loser", _alive(partial(Loser(house).lose, 30, repairs=rng.random() < 0.5)))
-    erased = _ERASED if rng.random() < 0.3 else ()
+    erased = _ERASED if rng.random() < roles.erases else ()
     for user in erased:
         if user in house.users and (user == "v" or rng.random() < 0.5):
             spawn(f"eraser of {user}", _alive(partial(roles.eraser(house).erase, user, 3)))

@@ -83,7 +83,7 @@ class SimObjects:
 
     def _sync(self, key: str) -> None:
         if self.disk is not None:
-            self._answer(self._turn(f"sync {_directory(key)}"))
+            self._answer(self._turn(f"sync {_directory(key)}/"))
             self.disk.sync(_directory(key))
 
     def _land(self, key: str, data: bytes) -> None:
@@ -114,7 +114,7 @@ class SimObjects:
         inside = prefix + "/"
         seen = {key for key in self.objects if key.startswith(inside)}
         if not self.world.calm and (self.cuts_missed or not prefix.endswith("/cuts")):
-            self._turn(f"list {prefix}, at its end")
+            self._turn(f"list {prefix}/, at its end")
             later = {key for key in self.objects if key.startswith(inside)}
             if prefix.endswith("/cuts") and len(later - seen) > self.cuts_missed:
                 seen = later
