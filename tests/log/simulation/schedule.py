@@ -19,6 +19,7 @@ from lakewarden.log.cache import HeaderCache
 from lakewarden.log.clean import is_old
 from lakewarden.log.cut import newest_cut
 from lakewarden.log.names import listings
+from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
@@ -90,8 +91,6 @@ class Roles:
     follower: MakeFollower = Follower
     loses: float = 0.05
     """How many schedules lose an object."""
-    erases: float = 0.3
-    """How many erase users."""
 
 
 AS_IT_IS = Roles()
@@ -145,7 +144,7 @@ def _cast(house: Warehouse, roles: Roles) -> None:
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
     if rng.random() < roles.loses:
         spawn("loser", _alive(partial(Loser(house).lose, 30, repairs=rng.random() < 0.5)))
-    erased = _ERASED if rng.random() < roles.erases else ()
+    erased = _ERASED if rng.random() < 0.3 else ()
     for user in erased:
         if user in house.users and (user == "v" or rng.random() < 0.5):
             spawn(f"eraser of {user}", _alive(partial(roles.eraser(house).erase, user, 3)))
@@ -186,6 +185,7 @@ def _peace(house: Warehouse, roles: Roles) -> None:
         house.journal.finally_applied(user, house.tables[user].applied)
     house.journal.finally_ordered()
     _check_counter(house)
+    _check_remembered(house)
 
 
 def _check_flushed(house: Warehouse, *, poisoned: bool) -> None:
@@ -217,8 +217,19 @@ def _check_empty(house: Warehouse) -> None:
     left = [key for key, version in listing.carry.items() if version <= newest]
     named = {kept.key for kept in newest_cut(house.store, LOG).history}
     left += [key for key, version in listing.history.items() if version <= newest and key not in named]
+    kept = house.cuts_missed + 1
+    if not listing.cuts.issuperset(range(max(1, newest - kept + 1), newest + 1)):
+        raise Broken(f"the last {kept} cuts stay: of {newest} there are {sorted(listing.cuts)}")
     if listing.segments or any(is_old(version, newest) for version in listing.cuts) or left:
         raise Broken(f"no litter: a full flush leaves {sorted(house.objects)}")
+
+
+def _check_remembered(house: Warehouse) -> None:
+    """Up to where a user's rows were left out stays known, for writers that sleep and subscribers that come back."""
+    known = newest_cut(house.store, LOG).erased
+    for user, erasure in house.journal.erasures.items():
+        if erasure.erased_at is not None and known.get(user.upper(), NOTHING) < position_of(erasure.upto):
+            raise Broken(f"remembered: the cut does not say any more that {user} was erased")
 
 
 def _check_counter(house: Warehouse) -> None:
