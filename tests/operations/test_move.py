@@ -454,15 +454,16 @@ def test_writers_flushers_and_readers_race_with_the_move(lake: Lakehouse) -> Non
 
 def test_what_cannot_be_moved_is_refused_and_nothing_changes(lake: Lakehouse, warehouse_uri: str) -> None:
     lake.create_table("chat.typing", type="STREAM", columns=[Column("id", "BIGINT")], options={"TTL_SECONDS": "60"})
-    same = "{namespace}/{tableName}/{userId}/x"
     kind = "filesystem" if local_path(warehouse_uri) else "s3"
-    lake.create_storage("inside", type=kind, base=f"{warehouse_uri}/data", user_template=same)
+    lake.create_storage("inside", type=kind, base=_cold(warehouse_uri), user_template="t/{namespace}/{tableName}/{userId}/x")
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    lake.create_table("chat.kept", type="USER", columns=columns, primary_key=["id"], options={"STORAGE_ID": "cold"})
     before = lake.warehouse.catalog.read()
     for table, storage, error, said in (
         (NOTES, "nowhere", NotFound, "does not exist"),
         ("chat.none", "cold", NotFound, "no table"),
         ("chat.typing", "cold", Unsupported, "STREAM"),
-        (NOTES, "inside", InUse, "choose another storage"),
+        ("chat.kept", "inside", InUse, "choose another storage"),
     ):
         with pytest.raises(error, match=said):
             lake.move(table, storage)
