@@ -45,17 +45,25 @@ def inspect(lake: Lakehouse, root: Path, expected: Expected, open_steps: Mapping
     return replace(second, wrong=first.wrong + failed + [f"behind a repair: {line}" for line in second.wrong])
 
 
-def _look(lake: Lakehouse, root: Path, expected: Expected, open_steps: Mapping[int, Step]) -> Inspection:
-    """Reads, checks and flushes everything; what was begun and can be done again is done again first."""
+def glance(lake: Lakehouse, expected: Expected, open_steps: Mapping[int, Step]) -> Inspection:
+    """Reads everything strongly, and changes nothing: what a cut left meets the next one."""
     found = Inspection()
-    for step in open_steps.values():
-        if step.finishes:
-            _tried(found.wrong, f"{step.kind} {step.table} {step.user} again", partial(_finish, lake, step))
     possible = list(outcomes(expected, open_steps.items()))
-    scopes = sorted({scope for outcome in possible for scope in outcome.scopes})
-    found.scopes = _read(found, lake, scopes, "strong")
+    found.scopes = _read(found, lake, _scopes(possible), "strong")
     found.tables = {str(table.name) for table in lake.tables()}
     found.wrong += _nearest(found.scopes, possible)
+    return found
+
+
+def _look(lake: Lakehouse, root: Path, expected: Expected, open_steps: Mapping[int, Step]) -> Inspection:
+    """Reads, checks and flushes everything; what was begun and can be done again is done again first."""
+    failed: list[str] = []
+    for step in open_steps.values():
+        if step.finishes:
+            _tried(failed, f"{step.kind} {step.table} {step.user} again", partial(_finish, lake, step))
+    found = glance(lake, expected, open_steps)
+    found.wrong[:0] = failed
+    scopes = _scopes(outcomes(expected, open_steps.items()))
     _check(found, lake, "after the cut")
     _flush(found, lake)
     for kind, rows in (
@@ -66,6 +74,10 @@ def _look(lake: Lakehouse, root: Path, expected: Expected, open_steps: Mapping[i
         found.wrong += [f"{kind} behind a flush: {line}" for line in _differences(rows, found.scopes)]
     _check(found, lake, "behind a flush")
     return found
+
+
+def _scopes(possible: Iterable[Expected]) -> list[ScopeKey]:
+    return sorted({scope for outcome in possible for scope in outcome.scopes})
 
 
 def _finish(lake: Lakehouse, step: Step) -> None:
