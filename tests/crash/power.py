@@ -92,7 +92,7 @@ class Power:
         self._sync = os.fsync
         self._deaf = deaf
         self.on = True
-        self.write_beside: Callable[[], None] = lambda: None
+        self.wake_beside: Callable[[], None] = lambda: None
 
     def watch(self) -> None:
         """From here on events count; for the rest of this process's life."""
@@ -109,6 +109,15 @@ class Power:
             return call(*arguments)
 
         return counting
+
+    def unheard(self, call: Callable[[], None]) -> Callable[[], None]:
+        """The same for a thread whose calls are no events."""
+
+        def quiet() -> None:
+            self._inside.now = True
+            call()
+
+        return quiet
 
     def step(self) -> None:
         """A step of the workload begins."""
@@ -142,7 +151,7 @@ class Power:
         if self._events >= self._began + self._moment.event:
             self._strike()
         elif self._rng.random() < self._moment.beside:
-            self.write_beside()
+            self.wake_beside()
         elif self._rng.random() < self._moment.stranger:
             self._commit_journal()
         elif self._rng.random() < self._moment.writeback:

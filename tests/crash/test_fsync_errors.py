@@ -47,8 +47,6 @@ _STEPS = {
     "drop": Step("drop", SHORT_LIVED),
     "erase": Step("erase", NOTES, "ben"),
 }
-_OPEN = ("flush", "restore without what is pending", "drop")
-_UNTIL_DURABLE = pytest.mark.xfail(strict=False, reason="commits are named before they are durable")
 _NUMBER = 100
 _SYNCS_AT_MOST = 200
 
@@ -64,7 +62,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
     return root, expected
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_UNTIL_DURABLE if name in _OPEN else ()) for name in _STEPS])
+@pytest.mark.parametrize("name", _STEPS)
 def test_a_sync_that_fails_is_never_an_acknowledgement(name: str, template: tuple[Path, Expected], tmp_path: Path) -> None:
     prepared, before = template
     failures = 0

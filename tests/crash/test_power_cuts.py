@@ -67,7 +67,6 @@ def test_what_was_put_in_place_of_another_survives_a_cut(disk: Disk) -> None:
     assert [store.get("once"), store.get("again")] == [b"x" * 20_000, b"new"]
 
 
-@pytest.mark.xfail(strict=False, reason="commits are named before they are durable")
 @pytest.mark.usefixtures("disk")
 def test_what_was_acknowledged_survives_a_cut(kind: str, tmp_path: Path) -> None:
     cuts = max(1, _CUTS // len(FILE_SYSTEMS))

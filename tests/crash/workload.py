@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ def work(uri: str, expected: Expected, first: int, power: Power, journal: Journa
     numbers = count(first)
     recorder = _Recorder(journal, numbers)
     beside = _Beside(open_lake(uri, rng), recorder, Random(rng.random()))
-    power.write_beside = beside.write
+    power.wake_beside = beside.wanted.release
+    threading.Thread(target=power.unheard(beside.work), daemon=True).start()
     drawer = _Drawer(expected, rng, f"r{first}")
     power.watch()
     for _ in range(_STEPS):
@@ -75,23 +77,24 @@ class _Recorder:
 
 
 class _Beside:
-    """Another writer, with a table of its own, that comes between two calls of an operation."""
+    """Another writer, with a table and a thread of its own, that comes between two calls of an operation."""
 
     def __init__(self, lake: Lakehouse, recorder: _Recorder, rng: Random) -> None:
         self._table = lake.table(BESIDE)
         self._recorder = recorder
         self._rng = rng
-        self._over = False
+        self.wanted = threading.Semaphore(0)
+        """One for each write that is to be made."""
 
-    def write(self) -> None:
-        if self._over:
-            return
-        step = Step("write", BESIDE, sizes=_sizes(self._rng, [f"b{self._rng.randrange(6)}"]))
-        number = self._recorder.begin(step)
-        with self._recorder.failing(number) as outcome:
-            self._table.write(rows_of(number, step), user_column=who_of(step))
-        self._over = outcome.failed
-        if not outcome.failed:
+    def work(self) -> None:
+        """Writes until it fails."""
+        while self.wanted.acquire():
+            step = Step("write", BESIDE, sizes=_sizes(self._rng, [f"b{self._rng.randrange(6)}"]))
+            number = self._recorder.begin(step)
+            with self._recorder.failing(number) as outcome:
+                self._table.write(rows_of(number, step), user_column=who_of(step))
+            if outcome.failed:
+                return
             self._recorder.acknowledge(number, {})
 
 
