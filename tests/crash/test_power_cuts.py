@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,9 +96,14 @@ def _power_cut(disk: Disk) -> Iterator[None]:
 
 
 def _campaign(tmp_path: Path, *words: str) -> list[dict[str, Any]]:
-    """The cuts of a campaign, in an interpreter that has not used the library: it forks. Its mounts go with it."""
-    command = ["unshare", "--mount", sys.executable, "-m", "tests.crash", "--room", str(room(tmp_path)), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """The cuts of a campaign, in an interpreter that has not used the library: it forks."""
+    with tempfile.TemporaryDirectory(dir=room(tmp_path)) as below:
+        command = [sys.executable, "-m", "tests.crash", "--room", below, *words]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        finally:
+            for left in Path(below).glob("*/mounted"):  # by a campaign that was killed
+                subprocess.run(["umount", "--lazy", str(left)], check=False)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
