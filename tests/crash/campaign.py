@@ -9,9 +9,11 @@ This process has imported the library and never used it: what it forks starts as
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import json
 import os
 import pickle
+import pkgutil
 import shutil
 import signal
 import tempfile
@@ -36,6 +38,8 @@ T = TypeVar("T")
 
 ROUNDS = 8
 """Cuts of one warehouse, one after the other."""
+
+_NOT_USED = ("lakewarden.cli", "lakewarden.demo", "lakewarden.spark", "lakewarden.sql")
 
 _THOROUGH = 0.7
 """Behind the others the next round works on what the cut left."""
@@ -63,6 +67,15 @@ class Cut:
         return json.dumps(asdict(self))
 
 
+def import_library() -> None:
+    """All that a call would import when it first needs it: every fork would, else."""
+    for module in pkgutil.walk_packages(lakewarden.__path__, "lakewarden."):
+        if not module.name.startswith(_NOT_USED):
+            importlib.import_module(module.name)
+    for arrows in ("pandas", "pyarrow.dataset", "pyarrow.acero"):
+        importlib.import_module(arrows)
+
+
 class ChildFailed(Exception):
     """A process of the harness itself did not end well."""
 
@@ -79,6 +92,7 @@ class Campaign:
 
 def cuts_of(campaign: Campaign, seed: int, cuts: int) -> Iterator[Cut]:
     """So many cuts: of a first disk with this seed, and of further ones with the next."""
+    import_library()
     made = 0
     while made < cuts:
         for one in _one_disk(campaign, seed, min(ROUNDS, cuts - made)):
