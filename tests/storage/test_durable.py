@@ -25,7 +25,7 @@ def test_an_object_is_durable_before_its_name_and_its_name_before_the_return(tmp
             whole = [path for path in (tmp_path / "new/root/.tmp").iterdir() if syncs.files.get(path.stat().st_ino) == 4]
             assert len(whole) == 1, f"{name} is made before its bytes are durable"
 
-        syncs.at_link = linked
+        syncs.at_name = linked
         store.create("a/b/1", b"1234")
         assert syncs.keeps(tmp_path / "new/root/a/b/1", tmp_path)
         store.create("a/b/2", b"5678")
