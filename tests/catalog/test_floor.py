@@ -16,7 +16,8 @@ from hypothesis import strategies as some
 from lakewarden.catalog.floor import Floor, floor_at
 from lakewarden.catalog.known import NOTHING, SCHEMA, FloorPlace, Known, KnownScopes
 from lakewarden.connection import Location
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Corrupt, StorageRefused
+from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -46,6 +47,30 @@ def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
     assert (look.position, dict(look.storages)) == (7, {"cold": 6})
     assert (look.known(mark("u")), look.known(mark("v"))) == (Known(3, 700, 10), Known(1, 600, 1, 500))
     assert look.known(mark("w")) is None
+
+
+def test_objects_go_when_the_one_that_has_them_all_is_there(tmp_path: Path) -> None:
+    class Full(LocalObjects):
+        full = False
+
+        def create(self, key: str, data: bytes) -> None:
+            if self.full:
+                raise StorageRefused("the disk is full")
+            super().create(key, data)
+
+    store = Full(str(tmp_path))
+    floor = Floor(store, PREFIX)
+    for number in range(3):
+        floor.add(number, {mark(number): Known(0, number, 1)})
+    while len(store.list(PREFIX)) < 4:
+        number += 1
+        floor.add(number, {mark(number): Known(0, number, 1)})
+    floor.look()
+    store.full = True
+    with pytest.raises(StorageRefused):
+        floor.add(99, {mark(99): Known(0, 99, 1)})
+    look = Floor(store, PREFIX).look()
+    assert [each for each in range(number + 1) if look.known(mark(each)) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,12 @@ def test_deleting_every_row_leaves_no_file(tmp_path: Path) -> None:
 def test_of_two_flushes_from_one_snapshot_one_wins(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(1))
-    one, other = opened(scope), opened(scope)
+    one, other = opened(scope), opened(scope, job_id="FL-2")
     alone(one.commit(hot(PEOPLE, people(2), 1), 1))
     with pytest.raises(Conflict):
         alone(other.commit(hot(PEOPLE, people(2), 1), 1))
     assert rows_of(scope) == people(1, 2)
+    assert {path.name for path in (tmp_path / "t").glob("*.parquet")} == paths(scope), "the loser's file is gone"
 
 
 def test_a_flush_is_refused_when_any_commit_came_between(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakewarden.delta.fence import fence
+from lakewarden.delta.fence import fence, fence_settled
 from lakewarden.delta.history import history
 from lakewarden.errors import Conflict
 from lakewarden.storage.steps import alone
@@ -49,6 +49,15 @@ def test_it_may_be_repeated_and_needs_no_table(tmp_path: Path) -> None:
     assert again is not None
     assert rows_of(scope) == []
     assert DeltaTable(scope.uri).version() == again
+
+
+def test_an_erasures_fence_keeps_the_higher_watermark(tmp_path: Path) -> None:
+    """A flush that began later may have come further than what the erasure saw."""
+    scope = target(tmp_path / "t")
+    flush(scope, people(1), end=9)
+    for watermark, kept in ((5, 9), (12, 12)):
+        alone(fence_settled(scope, watermark, by("ER-1"), lambda: None))
+        assert table_of(scope).watermark(APP) == kept
 
 
 def test_a_table_with_columns_of_others_is_fenced_too(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.catalog.known import ON_STORAGES
 from lakewarden.delta.commits import commit_name
+from lakewarden.errors import Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import in_process
+from lakewarden.operations.floors import Standing, check_floor
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
 from tests.delta.scopes import flush as flush_scope
@@ -66,7 +71,9 @@ def test_a_flush_that_slept_through_a_restore_brings_no_discarded_row_back(lake:
     table = lake.table(NOTES)
     table.write(notes({1: "old"}), user="ann")
     lake.flush()
-    table.write(notes({1: "discarded", 2: "discarded"}), user="ann")
+    kept = [{"user": "bob", "id": number, "text": "bob's rows keep the segment in the log"} for number in range(50)]
+    discarded = [{"user": "ann", "id": number, "text": "discarded"} for number in (1, 2)]
+    table.write([*discarded, *kept], user_column="user")
     late = sleeping_flush(lake, "planned")
     (report,) = lake.restore(NOTES, user="ann", version=0, discard_pending=True, dry_run=False)
     assert report.fault is None
@@ -90,6 +97,31 @@ def test_a_scope_whose_flush_failed_is_not_restored(lake: Lakehouse) -> None:
     newest.write_bytes(kept)
     assert strong(table, "ann") == {1: "pending"}
     assert hot_ids(table, "ann") == [1]
+
+
+def test_what_no_floor_could_note_stays_in_the_log(lake: Lakehouse) -> None:
+    table = lake.table(NOTES)
+    table.write(notes({1: "a"}), user="ann")
+    floors = Path(lake.warehouse.uri, "data", ON_STORAGES)
+    floors.write_text("in the way")
+    (report,) = flush(lake)
+    assert report.fault is not None
+    assert hot_ids(table, "ann") == [1]
+    floors.unlink()
+    assert [report.fault for report in flush(lake)] == [None]
+    assert (strong(table, "ann"), hot_ids(table, "ann")) == ({1: "a"}, [])
+
+
+def test_a_log_that_ends_below_what_a_storage_knows_is_corrupt(lake: Lakehouse) -> None:
+    table, warehouse = lake.table(NOTES).table, lake.warehouse
+    lake.table(NOTES).write(notes({1: "a"}), user="ann")
+    lake.flush()
+    root = warehouse.root(warehouse.catalog.read().storages[table.options.storage_id])
+    standing = Standing(warehouse.floor(table), root, table.log_id, 0)
+    check_floor(warehouse.state, standing)
+    shutil.rmtree(Path(warehouse.state.uri, "log", table.log_id))
+    with pytest.raises(Corrupt, match="older than its data"):
+        check_floor(warehouse.state, replace(standing, last_position=-1))
 
 
 # What a power cut would leave
