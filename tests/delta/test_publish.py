@@ -16,6 +16,7 @@ from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta import publish as publishing
 from lakewarden.delta.commits import commit_name
+from lakewarden.delta.committing import TooLate
 from lakewarden.delta.fence import fence
 from lakewarden.delta.history import history
 from lakewarden.delta.place import place_of
@@ -144,6 +145,21 @@ def test_who_finds_the_directory_gone_makes_no_log_anew(tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="another commit came between"):
         alone(publish(scope.location, 3, b"{}\n", _held))
     assert not (tmp_path / "t").exists()
+
+
+def test_who_slept_before_the_name_asks_whether_somebody_has_gone_on(tmp_path: Path) -> None:
+    scope, gone_on = target(tmp_path / "t"), [False]
+
+    def still() -> None:
+        if gone_on[0]:
+            raise TooLate("it was planned long ago")
+
+    work = publish(scope.location, 0, b"{}\n", still)
+    assert next(work) == scope.uri
+    gone_on[0] = True
+    with pytest.raises(TooLate):
+        next(work)
+    assert list((tmp_path / "t" / "_delta_log").iterdir()) == []
 
 
 # An object store

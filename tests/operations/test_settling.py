@@ -157,7 +157,8 @@ def test_what_a_job_committed_is_durable_before_it_is_relied_on(
         table.write(notes({1: text}), user="bob")
         if text == "first":
             lake.flush()
-    data, seen = Path(lake.warehouse.uri, "data"), []
+    data = Path(lake.warehouse.uri, "data")
+    seen: list[Path] = []
     with written_down(Path(lake.warehouse.uri)) as syncs:
 
         def relied_on(name: Path) -> None:
@@ -175,7 +176,7 @@ def test_what_a_move_copied_is_durable_before_the_table_lies_there(lake: Lakehou
     table.write(notes({1: "a"}), user="ann")
     lake.flush()
     lake.create_storage("cold", type="filesystem", base=str(tmp_path / "cold"))
-    seen = []
+    seen: list[object] = []
     with written_down(tmp_path) as syncs:
 
         def switched(name: Path) -> None:
@@ -194,7 +195,7 @@ def test_a_vacuum_deletes_behind_a_durable_horizon(tmp_path: Path) -> None:
     for number in range(3):
         flush_scope(scope, people(1, name=f"v{number}-"), first_seq=number)
     compact(scope)
-    seen = []
+    seen: list[object] = []
     with written_down(tmp_path) as syncs:
 
         def deletes(place: str) -> None:

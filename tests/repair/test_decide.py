@@ -78,6 +78,13 @@ def test_rows_that_survived_the_deletion_come_back() -> None:
     assert (ids(decided.rows), ids(decided.doubtful)) == ([2], [1])
 
 
+def test_of_a_row_that_was_found_twice_the_one_that_survived_longer_tells() -> None:
+    twice = [found((2, "b", 5, UPSERT), survived=upto) for upto in (6, 8, 7)]
+    decided = decide(base((1, "a", 1)), pa.concat_tables(twice), ["id"], 8)
+
+    assert (ids(decided.rows), ids(decided.doubtful)) == ([2], [1])
+
+
 def test_deletions_are_in_doubt_only_where_they_are_neither_readable_nor_in_the_log() -> None:
     assert doubt_after(base_watermark=10, last_delete=20, complete_after=15, undone_upto=NOTHING) == 15
     assert doubt_after(base_watermark=10, last_delete=12, complete_after=30, undone_upto=NOTHING) == 12
