@@ -53,7 +53,7 @@ def is_sound(mutation: Mutation, verdict: Verdict) -> bool:
 def _passes_unchanged(copies: SimpleQueue[Copy], chosen: Sequence[Mutation]) -> bool:
     """A test that fails anyway sees nothing."""
     copy = copies.get()
-    verdict = copy.run(sorted({test for mutation in chosen for test in mutation.tests}))
+    verdict = copy.unchanged(sorted({test for mutation in chosen for test in mutation.tests}))
     copies.put(copy)
     if verdict.outcome is not Outcome.SURVIVED:
         _say(f"without any mutation the tests fail already: {verdict.told}")

@@ -20,6 +20,7 @@ _COPIED = ("lakewarden", "tests", "pyproject.toml")
 
 _SECONDS_A_TEST = 60
 _SECONDS_A_TRIAL = 180
+_SECONDS_UNCHANGED = 1800
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::\w+)*)", re.MULTILINE)
 
@@ -67,15 +68,19 @@ class Copy:
         before = path.read_text()
         path.write_text(before.replace(mutation.old, mutation.new))
         try:
-            return self.run(mutation.tests)
+            return self._tested(mutation.tests, _SECONDS_A_TRIAL)
         finally:
             path.write_text(before)
 
-    def run(self, tests: Sequence[str]) -> Verdict:
+    def unchanged(self, tests: Sequence[str]) -> Verdict:
+        """What becomes of all tests of the list without a mutation."""
+        return self._tested(tests, _SECONDS_UNCHANGED)
+
+    def _tested(self, tests: Sequence[str], seconds: float) -> Verdict:
         """The tests, up to the first that fails."""
         arguments = ["-x", "-q", "-rfE", "--no-header", "--tb=no", f"--timeout={_SECONDS_A_TEST}", f"--basetemp={self._scratch}"]
         try:
-            done = self._run(["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, *tests], _SECONDS_A_TRIAL)
+            done = self._run(["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, *tests], seconds)
         except subprocess.TimeoutExpired:
             return Verdict(Outcome.SEEN, f"{tests[0]} (it did not end)")
         failed = _FAILED.search(done.stdout)
