@@ -142,10 +142,9 @@ def _await_commits(proxy: Proxy, flush: subprocess.Popen[str], wanted: int) -> N
 
 
 def _await(flush: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    """Ends with the flush, or when pytest's own patience does: how quick the machine is does not matter."""
     while not reached():
         assert flush.poll() is None, flush.communicate()
-        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 

@@ -165,7 +165,8 @@ def _alive(body: Callable[[], None]) -> Callable[[], None]:
 def _peace(house: Warehouse, roles: Roles) -> None:
     """Nothing fails any more; half of what is still on its way arrives now, the rest after the last flush."""
     world = house.world
-    if house.lost is not None:
+    if house.lost is not None or house.disk is not None:
+        # A disk may keep a name that was not acknowledged and drop the one before it, which was not either.
         Loser(house).repair()
     sealed = read_view(house.store, LOG, HeaderCache()).cut.sealed
     late = len(world.late) // 2
