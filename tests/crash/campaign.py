@@ -193,14 +193,17 @@ def in_child(work: Callable[[], T]) -> T:
 
 
 def _be_child(work: Callable[[], object], answers: int) -> NoReturn:
+    """Never returns: what the parent has still to clean up is not for its fork to do."""
     signal.alarm(_SECONDS)
     faulthandler.dump_traceback_later(_SECONDS - 5)
     status = 1
     try:
-        answer = work()
-        status = 0
-    except BaseException:  # noqa: BLE001  # the parent says it
-        answer = traceback.format_exc()
-    with os.fdopen(answers, "wb") as pipe:
-        pickle.dump(answer, pipe)
-    os._exit(status)
+        try:
+            answer = work()
+            status = 0
+        except BaseException:  # noqa: BLE001  # the parent says it
+            answer = traceback.format_exc()
+        with os.fdopen(answers, "wb") as pipe:
+            pickle.dump(answer, pipe)
+    finally:
+        os._exit(status)
