@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.examples import FAST
 from tests.log.simulation.planted import FAULTS, Fault
+from tests.log.simulation.planted_jobs import JOB_FAULTS
 from tests.log.simulation.schedule import run_schedule
 from tests.log.simulation.search import first_failure, replayed
 from tests.log.simulation.world import Broken
@@ -33,7 +34,7 @@ def test_no_schedule_breaks_a_promise(share: int) -> None:
         pytest.fail(replayed(seed), pytrace=False)
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name, marks=_marks(fault)) for fault in FAULTS])
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name, marks=_marks(fault)) for fault in (*FAULTS, *JOB_FAULTS)])
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     with fault.planted() as roles:
         seed = first_failure(range(_FOUND_WITHIN), roles)

@@ -60,6 +60,11 @@ class Journal:
     """By user, those that have begun."""
     lost: set[int] = field(default_factory=set)
     """Rows that a repair gave up."""
+    gone_back: set[int] = field(default_factory=set)
+    """Rows that a restore may have hidden or dropped."""
+    taken_back: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Those that came before a restore and were not in the table: whose they are, and the version that the restore made. They
+    never come again."""
     lost_position: int | None = None
     """Who remembers it may take it again, and then has a place below rows that were acknowledged before. A flush that had read
     what was there may pass over it."""
@@ -175,7 +180,7 @@ class Journal:
     def _kept(self, call: Written) -> list[Row]:
         if position_of(call.last_seq) == self.lost_position and call.ended >= self.lost_at:
             return []
-        return [row for row in call.rows if row.id not in self.lost]
+        return [row for row in call.rows if row.id not in self.lost and row.id not in self.gone_back]
 
     def _displaced(self, call: Written) -> bool:
         """Whether the call's rows were lost, or stand where others were lost."""
@@ -189,6 +194,23 @@ class Journal:
         if seen is not None:
             return winner.seq < seen
         return winner.seq < call.first_seq
+
+    def set_back(self, user: str, began: int, version: int, applied: frozenset[int], dropped: set[int]) -> None:
+        """A restore made that version of the user's table; it was asked for at `began`."""
+        calls = [call for call in self.calls if call.user == user and call.outcome == "acknowledged" and call.ended < began]
+        before = {row.id for call in calls for row in call.rows} - applied
+        self.gone_back |= applied | dropped
+        self.taken_back.update(dict.fromkeys(before | dropped, (user, version)))
+
+    def restore_lost(self, user: str, version: int) -> None:
+        """The machine stopped, and the user's table is at that version."""
+        self.taken_back = {row: made for row, made in self.taken_back.items() if made[0] != user or made[1] <= version}
+
+    def applies(self, user: str, rows: list[Row]) -> None:
+        """Rows that come into the user's table."""
+        self.saw(user, rows)
+        back = [row.id for row in rows if row.id in self.taken_back]
+        _hold(not back, "restored", f"rows {back} of {user} come back behind the restore that took them out")
 
     def finally_ordered(self) -> None:
         """Rows whose calls did not overlap, by the places where they were seen."""

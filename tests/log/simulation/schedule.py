@@ -23,6 +23,8 @@ from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
+from tests.log.simulation.jobs import Job, Restorer, waits
+from tests.log.simulation.premises import Premises
 from tests.log.simulation.stores import Disk
 from tests.log.simulation.world import Broken, Killed, Odds, World
 
@@ -91,6 +93,8 @@ class Roles:
     follower: MakeFollower = Follower
     loses: float = 0.05
     """How many schedules lose an object."""
+    jobs: float = 0.1
+    """How many flush by whole jobs, and restore; nothing is erased or lost in those."""
 
 
 AS_IT_IS = Roles()
@@ -115,33 +119,48 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     if _POISONED in users:
         house.tables[_POISONED].broken = True
     with memory.kept():
-        _run(house, roles)
+        if rng.random() < roles.jobs:
+            premises = Premises(house)
+            with premises.around():
+                _run(house, roles, premises)
+        else:
+            _run(house, roles, None)
 
 
-def _run(house: Warehouse, roles: Roles) -> None:
-    _cast(house, roles)
+def _run(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
+    _cast(house, roles, premises)
     try:
         house.world.run()
     except Corrupt as error:  # actors expect failures and lost races, never this
         raise Broken(f"the log is called corrupt: {error.message}") from error
     try:
-        _peace(house, roles)
+        _peace(house, roles, premises)
     except LakewardenError as error:
         raise Broken(f"in peace, with nothing failing: {error.message}") from error
 
 
-def _cast(house: Warehouse, roles: Roles) -> None:
+def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     rng, spawn = house.world.rng, house.world.spawn
     for n in range(rng.choice((1, 2, 2, 3))):
         spawn(f"writer {n}", _alive(partial(Writer(house).write, rng.choice((1, 2, 4)))))
-    for n in range(rng.choice((0, 0, 0, 1, 2))):
+    for n in range(rng.choice((0, 0, 0, 1, 2)) if premises is None else 0):
         spawn(f"counter {n}", _alive(partial(Writer(house).count, rng.choice((1, 2)))))
     for n in range(rng.choice((1, 2, 3, 4))):
-        spawn(f"flusher {n}", _alive(partial(roles.flusher(house).flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
+        flusher = roles.flusher(house) if premises is None else Job(house, premises)
+        spawn(f"flusher {n}", _alive(partial(flusher.flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"follower {n}", _alive(partial(roles.follower(house).follow, rng.choice((2, 4, 8)))))
+    if premises is not None:
+        _cast_jobs(house, premises)
+    else:
+        _cast_losses(house, roles)
+
+
+def _cast_losses(house: Warehouse, roles: Roles) -> None:
+    """Of objects, of a user's rows, or of the table."""
+    rng, spawn = house.world.rng, house.world.spawn
     if rng.random() < roles.loses:
         spawn("loser", _alive(partial(Loser(house).lose, 30, repairs=rng.random() < 0.5)))
     erased = _ERASED if rng.random() < 0.3 else ()
@@ -150,6 +169,28 @@ def _cast(house: Warehouse, roles: Roles) -> None:
             spawn(f"eraser of {user}", _alive(partial(roles.eraser(house).erase, user, 3)))
     if not erased and rng.random() < 0.03:
         spawn("dropper", _alive(partial(drop, house)))
+
+
+def _cast_jobs(house: Warehouse, premises: Premises) -> None:
+    rng, spawn = house.world.rng, house.world.spawn
+    spawn("auditor", _alive(partial(waits, house, [premises.check] * 4)))
+    for n in range(rng.choice((0, 1, 1, 2))):
+        spawn(f"restorer {n}", _alive(partial(Restorer(house, premises).restore, rng.choice((1, 2)))))
+    if rng.random() < 0.2:
+        spawn("mover", _alive(partial(waits, house, [partial(setattr, premises, "closing", on) for on in (True, False)])))
+    if rng.random() < 0.2:
+        back = [premises.comes_back] if house.disk is not None else []
+        spawn("storage", _alive(partial(waits, house, [premises.goes_away, *back])))
+
+
+def _after_jobs(house: Warehouse, premises: Premises) -> None:
+    """Nothing is away any more, and another job flushes what is left."""
+    premises.check()
+    if house.away:
+        premises.comes_back()
+    premises.closing = False
+    Job(house, premises).flush(1)
+    premises.check()
 
 
 def _alive(body: Callable[[], None]) -> Callable[[], None]:
@@ -162,12 +203,14 @@ def _alive(body: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
-def _peace(house: Warehouse, roles: Roles) -> None:
+def _peace(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     """Nothing fails any more; half of what is still on its way arrives now, the rest after the last flush."""
     world = house.world
     if house.lost is not None or house.disk is not None:
         # A disk may keep a name that was not acknowledged and drop the one before it, which was not either.
         Loser(house).repair()
+    if premises is not None:
+        _after_jobs(house, premises)
     sealed = read_view(house.store, LOG, HeaderCache()).cut.sealed
     late = len(world.late) // 2
     for land in [world.late.pop(0) for _ in range(late)]:

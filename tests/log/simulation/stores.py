@@ -170,6 +170,8 @@ class Table:
     applied: frozenset[int] = frozenset()
     broken: bool = False
     """It cannot be opened."""
+    past: dict[int, dict[str, Row]] = field(default_factory=dict)
+    """What each version had."""
     synced: list[tuple[int, int | None, dict[str, Row], frozenset[int]]] = field(default_factory=list)
     """Its states since it was last synced, the one then first: a crash leaves one of them."""
 
@@ -177,10 +179,15 @@ class Table:
         self.synced = [self.state]
 
     @property
+    def upto(self) -> int:
+        return NOTHING if self.watermark is None else self.watermark
+
+    @property
     def state(self) -> tuple[int, int | None, dict[str, Row], frozenset[int]]:
         return self.version, self.watermark, self.winners, self.applied
 
     def changed(self) -> None:
+        self.past[self.version] = self.winners
         self.synced.append(self.state)
 
     def sync(self) -> None:
@@ -225,6 +232,29 @@ class Snapshot:
         self.table.winners, self.table.version = {}, self.table.version + 1
         self.table.watermark = max(end, self.table.watermark or NOTHING)
         self.table.changed()
+
+    def restore(self, version: int, discard_to: int | None, restored: Callable[[], None]) -> None:
+        """That version's rows again, in a strict commit, which may raise the watermark; calls `restored` when it is there."""
+        fate = self._turn(f"restore version {version} on version {self.opened.version}")
+        if fate is Fate.LATE:
+            self.world.late.append(lambda: self._restore(version, discard_to, restored))
+        elif self.table.version != self.opened.version:
+            raise Conflict("another commit came between")
+        else:
+            self._restore(version, discard_to, restored)
+        if fate is not Fate.DONE:
+            raise StorageUnavailable("the answer was lost")
+
+    def _restore(self, version: int, discard_to: int | None, restored: Callable[[], None]) -> None:
+        table = self.table
+        if table.version != self.opened.version:
+            return
+        self.world.say(f"restored: version {table.version + 1} is version {version}, up to {discard_to}")
+        table.winners, table.version = table.past[version], table.version + 1
+        if discard_to is not None:
+            table.watermark = max(discard_to, table.upto)
+        table.changed()
+        restored()
 
     def _late(self, rows: list[Row], end: int) -> None:
         self.world.say(f"late: commit {[row.id for row in rows]} on version {self.opened.version}")

@@ -1,0 +1,143 @@
+"""Whole jobs: the real `flush_scopes` and `rewind`, with the world's tables below them instead of Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar, cast
+
+from lakewarden.clock import system_clock
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.drain import drain
+from lakewarden.operations.fanout import Sized, failed_report
+from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.maintain import MaintainTask
+from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.rewind import Rewind, rewind
+from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
+from lakewarden.storage.steps import Steps, together
+from tests.log.simulation.actors import Flusher, Warehouse, expect
+from tests.log.simulation.light import SimScope
+from tests.log.simulation.premises import TABLE, Premises
+from tests.log.simulation.stores import Snapshot
+from tests.log.simulation.world import Broken, Unanswered
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Job(Flusher):
+    """A process that flushes as a job does."""
+
+    began = 0
+    """When the restore under way was asked for."""
+
+    def __init__(self, house: Warehouse, premises: Premises) -> None:
+        super().__init__(house)
+        self.premises = premises
+        self.warehouse = premises.warehouse()
+
+    def _flush(self, share: float) -> None:
+        world = self.house.world
+        world.say("flushes, as a job")
+        try:
+            reports = flush_scopes(self.warehouse, self.run, _none_is_large, lambda _: world.rng.random() < share, job_id="J")
+        except (Conflict, StorageUnavailable, Corrupt) as error:
+            expect(self.house, error)
+            return
+        self.judge(reports)
+
+    def judge(self, reports: Sequence[ScopeReport]) -> None:
+        """A scope fails only where something is wrong with it."""
+        for report in reports:
+            self.house.world.say(f"  {report.scope.user} {report.operation} {report.outcome} {report.reason}")
+            fault = report.fault
+            if fault is None or self.house.was_away or self.house.world.odds.fail:
+                continue
+            excused = fault.code == "CONFLICT" or (fault.code == "CORRUPT" and self.house.tables[str(report.scope.user)].broken)
+            if not excused and fault.code != "NOT_FOUND":
+                raise Broken(f"the {report.operation} of {report.scope.user} fails: {fault.message}")
+
+    def run(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+        """A `Run` that does something else than the work: to the world's tables what that does to Delta tables."""
+        del work
+        return cast("list[R]", together(self._done(cast("FlushTask | MaintainTask", item.work)) for item in items))
+
+    def _done(self, task: FlushTask | MaintainTask) -> Steps[ScopeReport]:
+        operation: Operation = "flush" if isinstance(task, FlushTask) else "restore"
+        try:
+            return (yield from self._flushed(task) if isinstance(task, FlushTask) else self._restored(task))
+        except LakewardenError as error:
+            return failed_report(task.target, operation, error, system_clock())
+
+    def _flushed(self, task: FlushTask) -> Steps[ScopeReport]:
+        opened: list[Snapshot] = []
+
+        def open_again() -> Snapshot:
+            opened.append(self.premises.open(task.target))
+            return opened[-1]
+
+        hot = SimScope(self.house.store, task.log_id, task.pending.user, task.end, task.pending)
+        drained = yield from drain(hot, open_again, attempts=task.attempts)
+        before = opened[-1].opened
+        if drained.committed:
+            return _report(task.target, "flush", before.version + 1, task.end)
+        return _report(task.target, "flush", before.version, before.upto, "skipped")
+
+    def _restored(self, task: MaintainTask) -> Steps[ScopeReport]:
+        user, options = str(task.target.scope.user), task.options
+        assert isinstance(options, RestoreOptions)
+        assert options.version is not None
+        snapshot = self.premises.open(task.target)
+        before = snapshot.opened
+        if not 0 <= options.version <= before.version:
+            raise NotFound(f"there is no version {options.version}")
+        if task.dry_run:
+            return ScopeReport(task.target.scope, "restore", "planned", task.target.location)
+        yield "memory://tables"
+        restored = partial(self.house.set_back, user, self.began)
+        snapshot.restore(options.version, options.discard_to, restored)
+        upto = before.upto if options.discard_to is None else max(options.discard_to, before.upto)
+        return _report(task.target, "restore", before.version + 1, upto)
+
+
+class Restorer(Job):
+    """A process that sets one user's rows back."""
+
+    def restore(self, times: int) -> None:
+        waits(self.house, [self._restore] * times)
+
+    def _restore(self) -> None:
+        house, rng = self.house, self.house.world.rng
+        flushed = [user for user in house.users if house.tables[user].version >= 0]
+        user = rng.choice(flushed or house.users)
+        table = house.tables[user]
+        options = RestoreOptions(version=rng.randrange(max(1, table.version + 1)))
+        asked = Rewind(TABLE, user, options, discard_pending=rng.random() < 0.5, dry_run=False, job_id="R")
+        house.world.say(f"restores {user} to {options.version}{', discarding' if asked.discard_pending else ''}")
+        self.began = house.world.now
+        try:
+            reports = rewind(self.warehouse, self.run, _none_is_large, asked)
+        except (Conflict, StorageUnavailable, Corrupt) as error:
+            expect(house, error)
+            return
+        self.judge(reports)
+
+
+def waits(house: Warehouse, then: Sequence[Callable[[], None]]) -> None:
+    """Each of them in its turn, at some moment."""
+    for what in then:
+        for _ in range(house.world.rng.choice((1, 5, 20, 40))):
+            with suppress(Unanswered):
+                house.world.turn("waits")
+        what()
+
+
+def _none_is_large(task: FlushTask) -> ScopeReport:
+    raise AssertionError(f"{task.target.scope} is not large")
+
+
+def _report(target: ScopeTarget, operation: Operation, version: int, upto: int, outcome: Outcome = "done") -> ScopeReport:
+    state = ScopeState(version, 0, 0, 0, upto)
+    return ScopeReport(target.scope, operation, outcome, target.location, version=version, state=state)

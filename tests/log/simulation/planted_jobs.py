@@ -1,0 +1,134 @@
+"""Whole jobs with one of their rules taken away (as `planted` does it for the log)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from greenlet import getcurrent
+
+from lakewarden.faults import Reach
+from lakewarden.log.position import NOTHING
+from lakewarden.log.view import LogView
+from lakewarden.operations import flush, rewind
+from lakewarden.operations.floors import Unnoted
+from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.presence import Presence
+from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.warehouse import Warehouse
+from tests.log.simulation.planted import Fault
+from tests.log.simulation.premises import Premises
+from tests.log.simulation.schedule import Roles
+
+_JOBS = Roles(jobs=1.0)
+_settle, _noted, _tasks = flush._settle, flush._noted, flush._tasks
+
+Views = dict[str, LogView]
+Reports = Sequence[ScopeReport]
+
+
+def _sound(reports: Reports) -> list[ScopeReport]:
+    return [replace(report, fault=None) for report in reports]
+
+
+# --- flushing
+
+
+def _settles_failures(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
+    _settle(house, views, tasks, _sound(reports), reach)
+
+
+_held: dict[object, list[tuple[str, str]]] = {}
+"""By process, the logs and users of the last job that were held."""
+
+
+def _remembers_held(house: Warehouse, catalog: Any, due: Any, job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
+    tasks, held = _tasks(house, catalog, due, job_id)
+    scopes = {report.scope for report in held}
+    _held[getcurrent()] = [(one.table.log_id, one.rows.user) for one in due if one.scope in scopes]
+    return tasks, held
+
+
+def _settles_held(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
+    _settle(house, views, tasks, reports, reach)
+    for log_id, user in _held.pop(getcurrent(), []):
+        flush.settle_log(house, views[log_id], {user: views[log_id].end})
+
+
+def _later(*_: object) -> None:
+    return None
+
+
+def _settles_then_syncs(house: Any, *rest: Any) -> None:
+    _settle(house, *rest)
+    house.catalog.premises.house.sync()
+
+
+def _as_reported(_: Sequence[FlushTask], reports: list[ScopeReport]) -> list[ScopeReport]:
+    return reports
+
+
+def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
+    _settle(house, views, tasks, reports, reach)
+    _noted(tasks, reports)
+
+
+def _registers_later(_: Warehouse, __: object, ___: Mapping[str, LogView], due: list[Any]) -> list[Any]:
+    return due
+
+
+def _registers_then_settles(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
+    new = {task.pending.user for task in tasks} - house.registry.users("T")
+    if new:
+        house.registry.add("T", new)
+    _settle(house, views, tasks, reports, reach)
+
+
+def _does_not_look(present: Presence) -> Presence:
+    return present
+
+
+def _whatever_is_noted(_: Unnoted, __: ScopeTarget, report: ScopeReport) -> ScopeReport:
+    return report
+
+
+# --- restoring
+
+
+def _leaves_the_watermark(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
+    return maintain_targets(house, run, targets, replace(options, discard_to=None), **rest)
+
+
+def _discards_though_it_failed(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
+    reports = maintain_targets(house, run, targets, options, **rest)
+    return reports if options.discard_to is None else _sound(reports)
+
+
+def _flushes_anyhow(*args: Any, **rest: Any) -> list[ScopeReport]:
+    return _sound(flush_scopes(*args, **rest))
+
+
+def _discards_less(house: Warehouse, run: Any, targets: Any, options: Any, **rest: Any) -> list[ScopeReport]:
+    upto = None if options.discard_to is None else max(NOTHING, options.discard_to - (1 << 28))
+    return maintain_targets(house, run, targets, replace(options, discard_to=upto), **rest)
+
+
+JOB_FAULTS = (
+    Fault("a job settles scopes that failed", ((flush, "_settle", _settles_failures),), _JOBS),
+    Fault("settles scopes that are held", ((flush, "_tasks", _remembers_held), (flush, "_settle", _settles_held)), _JOBS),
+    Fault("a job settles before the sync", ((Premises, "_sync", _later), (flush, "_settle", _settles_then_syncs)), _JOBS),
+    Fault("settles before the floors know", ((flush, "_noted", _as_reported), (flush, "_settle", _settles_then_notes)), _JOBS),
+    Fault("settles what no floor could be told", ((Unnoted, "judged", _whatever_is_noted),), _JOBS),
+    Fault(
+        "registers behind the commits",
+        ((flush, "_registered", _registers_later), (flush, "_settle", _registers_then_settles)),
+        _JOBS,
+    ),
+    Fault("settles what went into an empty mount point", ((Presence, "again", _does_not_look),), _JOBS),
+    Fault("drops pending rows and leaves the watermark", ((rewind, "maintain_targets", _leaves_the_watermark),), _JOBS),
+    Fault("drops pending rows one position short", ((rewind, "maintain_targets", _discards_less),), _JOBS),
+    Fault("drops pending rows though nothing was restored", ((rewind, "maintain_targets", _discards_though_it_failed),), _JOBS),
+    Fault("restores though the flush failed", ((rewind, "flush_scopes", _flushes_anyhow),), _JOBS),
+)
