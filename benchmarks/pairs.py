@@ -171,9 +171,7 @@ def _commit(root: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pairs", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", choices=[*_MEASURED, []], default=list(_MEASURED), help="what to compare; all where none is named"
-    )
+    parser.add_argument("names", nargs="*", choices=_MEASURED, help="what to compare; all where none is named")
     parser.add_argument("--old", type=Path, required=True, help="a worktree of the old commit, with its .venv")
     parser.add_argument("--rounds", type=int, default=ENOUGH, help=f"pairs; from {ENOUGH} on they go into docs/performance.md")
     parser.add_argument("--size", choices=["full", "tiny"], default="full")
@@ -181,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.rounds < 2:
         parser.error("an interval wants two pairs at least")
-    names = list(_MEASURED) if "all" in given.names else given.names
+    names = given.names or list(_MEASURED)
     section = Section("pairs", given.size)  # before the work, which would be part of the load
     with tempfile.TemporaryDirectory(prefix="lakewarden-pairs-", dir=given.place) as place:
         section.tables.extend(compare(names, given.old.resolve(), given.rounds, given.size, Path(place)))

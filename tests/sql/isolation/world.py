@@ -98,7 +98,7 @@ class World:
 
     def owner(self, user: str) -> Person:
         """Who reads a scope as its owner."""
-        return Person(user, self.roles[user])
+        return Person(user, self.roles.get(user, "user"))  # whoever wrote as somebody whom the catalog does not know
 
     def check_disk(self) -> None:
         """Every scope's files, and every export's, hold their owner's texts alone: whoever opens them is told no more.
