@@ -171,7 +171,7 @@ def _commit(root: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pairs", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=_MEASURED, help="what to compare; all where none is named")
+    parser.add_argument("names", nargs="*", choices=[*_MEASURED, []], help="what to compare; all where none is named")
     parser.add_argument("--old", type=Path, required=True, help="a worktree of the old commit, with its .venv")
     parser.add_argument("--rounds", type=int, default=ENOUGH, help=f"pairs; from {ENOUGH} on they go into docs/performance.md")
     parser.add_argument("--size", choices=["full", "tiny"], default="full")
