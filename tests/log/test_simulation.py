@@ -19,7 +19,13 @@ from tests.log.simulation.world import Broken
 _SHARES = 10
 _SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "400" if FAST else "10000")) // _SHARES
 _FOUND_WITHIN = 20_000
-_RARE = ("a cut counts without the listing", "reads a chunk of whatever has the name")
+_RARE = (
+    "a cut counts without the listing",
+    "reads a chunk of whatever has the name",
+    "removes below a cut that is not durable",
+    "commits what is not durable in the log",
+    "believes what is found after a lost answer",
+)
 """Faults that it takes thousands of schedules to meet."""
 
 
