@@ -17,7 +17,7 @@ from assets.metadata import table_value
 from assets.tables import asset_key
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations.check import CheckTask, check_scope
 from lakewarden.scope import Scope
 from lakewarden.warehouse import cold_tables

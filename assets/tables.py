@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
-from lakewarden.log.names import home as log_home
+from lakewarden.log.objects.names import home as log_home
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix

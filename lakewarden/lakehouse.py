@@ -20,7 +20,7 @@ from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InUse
-from lakewarden.log.view import read_views
+from lakewarden.log.objects.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.request import Asked
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes

@@ -11,7 +11,7 @@ from lakewarden.catalog.certificate import Certificate
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, LakewardenError, NotFound
-from lakewarden.log.view import read_views
+from lakewarden.log.objects.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.compact import CompactOptions

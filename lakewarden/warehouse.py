@@ -25,9 +25,9 @@ from lakewarden.delta.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.place import WriterTerms
-from lakewarden.log.writer import LogWriter
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakewarden.catalog.live import LiveQueries
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.segment import RowRange, read_chunk
-from lakewarden.log.trail import Trail, read_trail
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.segment import RowRange, read_chunk
+from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.storage.objects import ObjectStore
 
 _MAX_BYTES = 128 << 20

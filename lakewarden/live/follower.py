@@ -17,12 +17,12 @@ from lakewarden.delta.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
-from lakewarden.log.cut import EVERYBODY, Cut, newest_cut
+from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_cut
+from lakewarden.log.objects.segment import RowRange, read_chunk
+from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.segment import RowRange, read_chunk
 from lakewarden.log.stream import is_over, undeleted
-from lakewarden.log.trail import Trail, read_trail
 from lakewarden.operations.asof import read_as_of
 from lakewarden.operations.read import read_strong_upto, where_it_lies
 from lakewarden.report import ScopeTarget

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.log.cache import HeaderCache
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.view import LogView, PendingRows, make_durable, read_view, rows_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.view import LogView, PendingRows, make_durable, read_view, rows_of
 from lakewarden.storage.objects import ObjectStore
 
 

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableOptions, TableSchema
 from lakewarden.errors import Conflict
-from lakewarden.log.cache import HeaderCache
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.segment import RowRange
+from lakewarden.log.objects.view import PendingRows, read_view, rows_of
 from lakewarden.log.position import end_of, position_of
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT, decode
-from lakewarden.log.segment import RowRange
-from lakewarden.log.view import PendingRows, read_view, rows_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

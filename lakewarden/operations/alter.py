@@ -9,7 +9,7 @@ from lakewarden.catalog.evolution import Alteration, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation, InUse
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations.read import read_stream_scope, read_strong
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.scope import Scope, TableName

@@ -13,10 +13,10 @@ from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.log.objects.segment import RowRange, read_chunk
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.segment import RowRange, read_chunk
-from lakewarden.log.trail import Trail
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import ObjectStore
 

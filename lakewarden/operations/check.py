@@ -21,9 +21,9 @@ from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.log.mend import faults_of
+from lakewarden.log.objects.mend import faults_of
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import LAST_POSITION, end_of, position_of
-from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.orphans import orphans, told, unnamed_commits

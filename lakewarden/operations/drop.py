@@ -15,7 +15,7 @@ from lakewarden.clock import CarriedClock
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
-from lakewarden.log.seal import remove_log
+from lakewarden.log.objects.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import remove_floors
 from lakewarden.operations.presence import Presence

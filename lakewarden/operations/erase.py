@@ -23,8 +23,8 @@ from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.closing import close_user, is_shut, leave_out, open_user
-from lakewarden.log.view import PendingRows
+from lakewarden.log.objects.closing import close_user, is_shut, leave_out, open_user
+from lakewarden.log.objects.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.elsewhere import clear, places_elsewhere

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
-from lakewarden.log.names import home
-from lakewarden.log.settle import settle
+from lakewarden.log.objects.names import home
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.stream import Expired, to_evict
-from lakewarden.log.view import LogView, read_view
 from lakewarden.report import Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table, live_tables

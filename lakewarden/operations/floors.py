@@ -13,9 +13,9 @@ from lakewarden.catalog.known import NOTHING, FloorPlace, Known
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.log.cache import HeaderCache
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import position_of
-from lakewarden.log.view import read_view
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.location import local_path

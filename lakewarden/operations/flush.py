@@ -19,13 +19,13 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.closing import gone_since
 from lakewarden.log.drain import drain
-from lakewarden.log.history import has_expired
+from lakewarden.log.objects.closing import gone_since
+from lakewarden.log.objects.history import has_expired
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import LogView, PendingRows, make_durable, read_views
 from lakewarden.log.position import position_of
 from lakewarden.log.scope import LogScope
-from lakewarden.log.settle import settle
-from lakewarden.log.view import LogView, PendingRows, make_durable, read_views
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.job import new_job_id

@@ -15,11 +15,11 @@ from lakewarden.delta.freezing import is_frozen
 from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
-from lakewarden.log.cache import HeaderCache
 from lakewarden.log.drain import read_hot
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
-from lakewarden.log.view import read_view
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.warehouse import Warehouse

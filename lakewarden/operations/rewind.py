@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakewarden.log.rewound import note_rewound, take_position
-from lakewarden.log.view import LogView, make_durable, read_view
+from lakewarden.log.objects.rewound import note_rewound, take_position
+from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.operations.fanout import Run
 from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
 from lakewarden.operations.maintain import maintain_targets

@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
-from lakewarden.log.view import read_view, rows_of
+from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.files import file_columns, is_stored_file, references
 from lakewarden.storage.objects import Missing, StoredObject

@@ -20,7 +20,7 @@ from lakewarden.delta.committing import Committer
 from lakewarden.delta.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.names import home
+from lakewarden.log.objects.names import home
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore

@@ -19,7 +19,7 @@ from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.delta.freezing import frozen_version, is_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, StorageUnavailable
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
-from lakewarden.log.view import LogView
+from lakewarden.log.objects.view import LogView
 from lakewarden.scope import Scope, TableName
 
 

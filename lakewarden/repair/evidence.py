@@ -22,9 +22,9 @@ from lakewarden.delta.schema import file_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.log.objects.segment import RowRange, read_chunk
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
-from lakewarden.log.segment import RowRange, read_chunk
 from lakewarden.operations.orphans import data_files
 from lakewarden.repair.decide import with_survival
 from lakewarden.repair.task import RepairTask

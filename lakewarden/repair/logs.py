@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakewarden.catalog.model import Table
-from lakewarden.log.mend import LogFaults, give_up, jump
+from lakewarden.log.objects.mend import LogFaults, give_up, jump
 from lakewarden.log.position import NOTHING
 from lakewarden.repair.report import Repaired
 from lakewarden.scope import Scope

@@ -15,10 +15,10 @@ from lakewarden.catalog.known import FloorPlace, Known
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import CarriedClock
 from lakewarden.errors import BeingErased, LakewardenError
-from lakewarden.log.mend import faults_of
+from lakewarden.log.objects.mend import faults_of
+from lakewarden.log.objects.rewound import note_rewound, take_position
+from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.position import NOTHING, end_of, position_of
-from lakewarden.log.rewound import note_rewound, take_position
-from lakewarden.log.trail import Trail, read_trail
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.presence import Presence

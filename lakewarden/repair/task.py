@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lakewarden.catalog.known import Known
 from lakewarden.clock import CarriedClock
+from lakewarden.log.objects.segment import RowRange
 from lakewarden.log.position import NOTHING
-from lakewarden.log.segment import RowRange
 from lakewarden.report import ScopeTarget
 
 

@@ -24,10 +24,10 @@ from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
+from lakewarden.log.objects.view import PendingRows, rows_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.scope import LogScope
-from lakewarden.log.view import PendingRows, rows_of
 from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.export import own_place
 from lakewarden.operations.job import Job, Queueable, outcome_of

@@ -11,7 +11,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations.export import own_place
 from lakewarden.operations.health import health
 from lakewarden.operations.job import Job

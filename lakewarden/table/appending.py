@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
-from lakewarden.log.closing import is_closed
-from lakewarden.log.gather import Receipt
+from lakewarden.log.objects.closing import is_closed
+from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.objects.view import read_view
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import USER, LogBatch
-from lakewarden.log.view import read_view
-from lakewarden.log.writer import LogWriter
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.read import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references

@@ -15,10 +15,10 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
-from lakewarden.log.gather import Receipt
+from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
-from lakewarden.log.writer import LogWriter
 from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, where_it_lies
 from lakewarden.report import ScopeTarget

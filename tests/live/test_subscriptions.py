@@ -26,9 +26,9 @@ from lakewarden.errors import (
 )
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.closing import close_user, open_user
-from lakewarden.log.trail import read_trail
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.closing import close_user, open_user
+from lakewarden.log.objects.trail import read_trail
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock

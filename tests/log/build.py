@@ -12,10 +12,10 @@ import pyarrow as pa
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id, system_clock
-from lakewarden.log.cache import HeaderCache
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.view import LogView, read_view, rows_of
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
-from lakewarden.log.view import LogView, read_view, rows_of
-from lakewarden.log.writer import LogWriter
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import StoredObject

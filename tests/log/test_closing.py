@@ -11,17 +11,17 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import BeingErased, NotFound
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.cut import decode_cut, newest_cut
-from lakewarden.log.mend import jump
-from lakewarden.log.place import PROBES
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cut import decode_cut, newest_cut
+from lakewarden.log.objects.mend import jump
+from lakewarden.log.objects.place import PROBES
+from lakewarden.log.objects.rewound import note_rewound
+from lakewarden.log.objects.seal import seal
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
-from lakewarden.log.rewound import note_rewound
-from lakewarden.log.seal import seal
-from lakewarden.log.settle import settle
-from lakewarden.log.trail import read_trail
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

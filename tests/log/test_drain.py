@@ -11,9 +11,9 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import Drained, drain, read_hot
+from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import end_of
 from lakewarden.log.scope import LogScope
-from lakewarden.log.settle import settle
 from lakewarden.settings import LogSettings
 from lakewarden.storage.steps import Steps, alone
 from tests.log.build import NOTES, Store, ids_of, notes, view_of, writer

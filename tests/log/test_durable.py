@@ -15,15 +15,15 @@ from lakewarden.catalog.changes import add_namespace
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import NotDurable, StorageUnavailable
-from lakewarden.log import names
-from lakewarden.log.advance import advance
-from lakewarden.log.clean import clean
-from lakewarden.log.closing import close_user, leave_out
-from lakewarden.log.cut import newest_cut
+from lakewarden.log.objects import names
+from lakewarden.log.objects.advance import advance
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.closing import close_user, leave_out
+from lakewarden.log.objects.cut import newest_cut
+from lakewarden.log.objects.seal import remove_log
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import make_durable
 from lakewarden.log.scope import LogScope
-from lakewarden.log.seal import remove_log
-from lakewarden.log.settle import settle
-from lakewarden.log.view import make_durable
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, Store, notes, pending_ids, view_of, writer

@@ -14,11 +14,11 @@ import pytest
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import HELD_AT_MOST, random_id
 from lakewarden.errors import BeingErased, LakewardenError, NotFound, StorageUnavailable
-from lakewarden.log.closing import close_user
-from lakewarden.log.gather import Receipt
-from lakewarden.log.place import WriterTerms
+from lakewarden.log.objects.closing import close_user
+from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
-from lakewarden.log.writer import LogWriter
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
 

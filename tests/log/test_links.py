@@ -10,18 +10,18 @@ import pytest
 
 from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.log import names
-from lakewarden.log.advance import advance
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.closing import close_user, leave_out
-from lakewarden.log.cut import Cut, newest_cut
-from lakewarden.log.links import Links
-from lakewarden.log.place import WriterTerms
+from lakewarden.log.objects import names
+from lakewarden.log.objects.advance import advance
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.closing import close_user, leave_out
+from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.segment import UNKNOWN, Chunk, pack_segment, read_put_id, read_segment, rows_before, same_put
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import read_view, read_views
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of
-from lakewarden.log.segment import UNKNOWN, Chunk, pack_segment, read_put_id, read_segment, rows_before, same_put
-from lakewarden.log.settle import settle
-from lakewarden.log.view import read_view, read_views
-from lakewarden.log.writer import LogWriter
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id
-from lakewarden.log.settle import settle
-from lakewarden.log.view import rows_of
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import rows_of
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import NOTES, ids_of, notes, view_of, writer

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
-from lakewarden.log.position import seq_of
-from lakewarden.log.segment import (
+from lakewarden.log.objects.segment import (
     Carried,
     Chunk,
     pack_carry,
@@ -20,6 +19,7 @@ from lakewarden.log.segment import (
     read_put_id,
     read_segment,
 )
+from lakewarden.log.position import seq_of
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import Missing
 

@@ -8,13 +8,13 @@ import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.view import read_view, read_views, rows_of
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, end_of, seq_of
 from lakewarden.log.scope import LogScope
-from lakewarden.log.settle import settle
-from lakewarden.log.view import read_view, read_views, rows_of
-from lakewarden.log.writer import LogWriter
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
 from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer

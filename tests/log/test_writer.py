@@ -8,11 +8,11 @@ import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
-from lakewarden.log import names
-from lakewarden.log.gather import PartlyAppended, Receipt
+from lakewarden.log.objects import names
+from lakewarden.log.objects.gather import PartlyAppended, Receipt
+from lakewarden.log.objects.seal import remove_log, seal
+from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import NOTHING, position_of, seq_of
-from lakewarden.log.seal import remove_log, seal
-from lakewarden.log.settle import settle
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 
@@ -186,7 +186,7 @@ def test_a_lost_put_that_was_flushed_meanwhile_is_acknowledged(store: Store) -> 
 
 
 def test_a_lost_put_of_which_nobody_knows_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.log.cut.REMEMBERED", 2)
+    monkeypatch.setattr("lakewarden.log.objects.cut.REMEMBERED", 2)
     other = writer(store)
 
     def flush_much(call: str, _key: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Corrupt
-from lakewarden.log import names
-from lakewarden.log.segment import LINKED
+from lakewarden.log.objects import names
+from lakewarden.log.objects.segment import LINKED
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

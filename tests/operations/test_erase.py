@@ -17,11 +17,11 @@ from lakewarden.catalog.certificate import Certificate
 from lakewarden.catalog.changes import begin_drop
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.closing import close_user, open_user
-from lakewarden.log.gather import Receipt
+from lakewarden.log.objects.closing import close_user, open_user
+from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.objects.segment import Chunk, pack_segment
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.record import LogBatch
-from lakewarden.log.segment import Chunk, pack_segment
-from lakewarden.log.writer import LogWriter
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process

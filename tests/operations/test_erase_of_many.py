@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.log.segment import Chunk, pack_segment
+from lakewarden.log.objects.segment import Chunk, pack_segment
 from lakewarden.settings import FlushSettings, Settings
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, scope_path, strong

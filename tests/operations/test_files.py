@@ -14,7 +14,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
-from lakewarden.log.writer import LogWriter
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.rows.files import FileRef, Upload
 from lakewarden.settings import FilesSettings, Settings
 from lakewarden.table import TableClient

@@ -15,7 +15,7 @@ from lakewarden import Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError
 from lakewarden.faults import Reach
-from lakewarden.log.writer import LogWriter
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.storage.objects import ObjectStore, StoredObject
 from tests.fixtures.children import CONTEXT, ended, exit_statuses, start
 from tests.fixtures.lakes import (

@@ -19,7 +19,7 @@ from lakewarden.catalog.model import User
 from lakewarden.delta.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.log import names
+from lakewarden.log.objects import names
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.floors import Noted, forget_moved, raise_floors
 from lakewarden.operations.move import Mover

@@ -20,7 +20,7 @@ from lakewarden.cli.main import main
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InUse, InvalidArgument, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
-from lakewarden.log.view import read_views
+from lakewarden.log.objects.view import read_views
 from lakewarden.storage.open import open_store
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer, serve_minio

@@ -148,7 +148,7 @@ def test_one_user_s_rows_can_be_evicted_alone(lake: Lakehouse, clock: Clock) -> 
 
 
 def _size_of(lake: Lakehouse, table: TableClient) -> int:
-    from lakewarden.log.view import read_view
+    from lakewarden.log.objects.view import read_view
 
     pending = read_view(lake.warehouse.state, table.table.log_id, lake.warehouse.headers).pending
     return pending["u"].bytes

@@ -13,18 +13,19 @@ from typing import Any
 from unittest.mock import patch
 
 from lakewarden.clock import NewId
-from lakewarden.log import clean, closing, cut, drain, history, names, nextcut, place, segment, settle, view
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.cut import Cut, Kept
+from lakewarden.log import drain
 from lakewarden.log.drain import read_hot
-from lakewarden.log.history import History
-from lakewarden.log.names import Listing
-from lakewarden.log.nextcut import NextCut
-from lakewarden.log.place import Placing, Segment
+from lakewarden.log.objects import clean, closing, cut, history, names, nextcut, place, segment, settle, view
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, Kept
+from lakewarden.log.objects.history import History
+from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.nextcut import NextCut
+from lakewarden.log.objects.place import Placing, Segment
+from lakewarden.log.objects.segment import Header, RowRange
+from lakewarden.log.objects.trail import Trail
+from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.segment import Header, RowRange
-from lakewarden.log.trail import Trail
-from lakewarden.log.view import LogView
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.steps import Steps
 from tests.log.simulation import actors, light, schedule

@@ -9,8 +9,8 @@ from typing import Any
 from greenlet import getcurrent
 
 from lakewarden.faults import Reach
+from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING
-from lakewarden.log.view import LogView
 from lakewarden.operations import flush, rewind
 from lakewarden.operations.floors import Unnoted
 from lakewarden.operations.flush import FlushTask, flush_scopes

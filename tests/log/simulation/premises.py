@@ -21,8 +21,8 @@ from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.errors import Corrupt, StorageUnavailable
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.view import read_view
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.view import read_view
 from lakewarden.operations import floors, flush, maintain, presence
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import TableName

@@ -10,17 +10,17 @@ from functools import partial
 from unittest.mock import patch
 
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.log import clean as clean_module
-from lakewarden.log import closing as closing_module
-from lakewarden.log import cut as cut_module
-from lakewarden.log import history as history_module
-from lakewarden.log import place as place_module
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.clean import is_old
-from lakewarden.log.cut import newest_cut
-from lakewarden.log.names import listings
+from lakewarden.log.objects import clean as clean_module
+from lakewarden.log.objects import closing as closing_module
+from lakewarden.log.objects import cut as cut_module
+from lakewarden.log.objects import history as history_module
+from lakewarden.log.objects import place as place_module
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import is_old
+from lakewarden.log.objects.cut import newest_cut
+from lakewarden.log.objects.names import listings
+from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.view import read_view
 from lakewarden.settings import LogSettings
 from tests.log.simulation.actors import COUNTER, LOG, Eraser, Flusher, Follower, Loser, Reader, Warehouse, Writer, drop
 from tests.log.simulation.jobs import Job, Restorer, waits

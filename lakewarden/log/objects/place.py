@@ -23,13 +23,13 @@ from lakewarden.errors import (
     StorageUnavailable,
 )
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.cut import Cut, newest_cut
-from lakewarden.log.links import Links
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.run import check_whole
+from lakewarden.log.objects.segment import LINKED, Chunk, pack_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
-from lakewarden.log.run import check_whole
-from lakewarden.log.segment import LINKED, Chunk, pack_segment, read_put_id
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 PROBES = 8

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.log.cut import Kept
-from lakewarden.log.history import Chunks, History, history_after, history_without
+from lakewarden.log.objects.cut import Kept
+from lakewarden.log.objects.history import Chunks, History, history_after, history_without
+from lakewarden.log.objects.segment import Header, RowRange
+from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, end_of, whole
-from lakewarden.log.segment import Header, RowRange
-from lakewarden.log.view import LogView
 from lakewarden.settings import LogSettings
 
 _GROWTH = 2

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.gather import Gathering, Receipt, parcels_of
-from lakewarden.log.place import Mark, Placing, WriterTerms
+from lakewarden.log.objects.gather import Gathering, Receipt, parcels_of
+from lakewarden.log.objects.place import Mark, Placing, WriterTerms
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.settings import LogSettings

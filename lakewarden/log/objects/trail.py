@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakewarden.errors import Conflict
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.cut import Cut
-from lakewarden.log.segment import Header, RowRange, read_carry
-from lakewarden.log.view import LogView, check_given_up, read_view
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.segment import Header, RowRange, read_carry
+from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

@@ -8,9 +8,9 @@ sweeps it away (operations/sweep.py).
 from __future__ import annotations
 
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.advance import advance
-from lakewarden.log.clean import clean
-from lakewarden.log.cut import Cut
+from lakewarden.log.objects.advance import advance
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import Cut
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.storage.objects import ObjectStore
 

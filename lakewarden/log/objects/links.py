@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.cut import Cut
-from lakewarden.log.segment import LINKED, UNKNOWN, link_to, read_link
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.segment import LINKED, UNKNOWN, link_to, read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 
 

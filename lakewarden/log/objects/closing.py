@@ -19,18 +19,18 @@ from datetime import datetime
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import names
-from lakewarden.log.advance import advance
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.clean import clean
-from lakewarden.log.cut import Cut, newest_cut, read_cut
-from lakewarden.log.links import Links
-from lakewarden.log.nextcut import cut_without
-from lakewarden.log.place import PROBES, Mark
+from lakewarden.log.objects import names
+from lakewarden.log.objects.advance import advance
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import Cut, newest_cut, read_cut
+from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.nextcut import cut_without
+from lakewarden.log.objects.place import PROBES, Mark
+from lakewarden.log.objects.segment import LINKED, pack_segment, read_carry
+from lakewarden.log.objects.settle import make_cut
+from lakewarden.log.objects.view import LogView, PendingRows, check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
-from lakewarden.log.segment import LINKED, pack_segment, read_carry
-from lakewarden.log.settle import make_cut
-from lakewarden.log.view import LogView, PendingRows, check_given_up, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 

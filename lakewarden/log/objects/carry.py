@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakewarden.clock import NewId
-from lakewarden.log import names
-from lakewarden.log.cut import Kept
-from lakewarden.log.history import Leaving
-from lakewarden.log.segment import Carried, RowRange, pack_carry, read_chunks
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cut import Kept
+from lakewarden.log.objects.history import Leaving
+from lakewarden.log.objects.segment import Carried, RowRange, pack_carry, read_chunks
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 

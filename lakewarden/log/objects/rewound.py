@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakewarden.clock import NewId
-from lakewarden.log.advance import advance
-from lakewarden.log.cut import EVERYBODY, Cut
-from lakewarden.log.place import Mark, Placing, Segment, WriterTerms
-from lakewarden.log.segment import LINKED
+from lakewarden.log.objects.advance import advance
+from lakewarden.log.objects.cut import EVERYBODY, Cut
+from lakewarden.log.objects.place import Mark, Placing, Segment, WriterTerms
+from lakewarden.log.objects.segment import LINKED
 from lakewarden.storage.objects import ObjectStore
 
 _REMEMBERED = 1000

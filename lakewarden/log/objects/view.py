@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.clean import is_old
-from lakewarden.log.cut import Cut, newest_version, read_cut
-from lakewarden.log.names import Listing
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import is_old
+from lakewarden.log.objects.cut import Cut, newest_version, read_cut
+from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
+from lakewarden.log.objects.segment import UNKNOWN, Header, RowRange, read_carry, read_chunk
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
-from lakewarden.log.run import lost, read_run, replaced, unlinked
-from lakewarden.log.segment import UNKNOWN, Header, RowRange, read_carry, read_chunk
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100

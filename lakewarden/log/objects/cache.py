@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from lakewarden.log.cut import Cut
-from lakewarden.log.segment import Header
+from lakewarden.log.objects.cut import Cut
+from lakewarden.log.objects.segment import Header
 
 
 class HeaderCache:

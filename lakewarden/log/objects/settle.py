@@ -13,15 +13,15 @@ from itertools import chain
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log import names
-from lakewarden.log.cache import HeaderCache
-from lakewarden.log.carry import make_carry, make_history
-from lakewarden.log.clean import clean
-from lakewarden.log.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
-from lakewarden.log.history import Leaving
-from lakewarden.log.nextcut import NextCut, next_cut
-from lakewarden.log.segment import UNKNOWN, read_carry
-from lakewarden.log.view import LogView, read_view
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.carry import make_carry, make_history
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.objects.history import Leaving
+from lakewarden.log.objects.nextcut import NextCut, next_cut
+from lakewarden.log.objects.segment import UNKNOWN, read_carry
+from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 

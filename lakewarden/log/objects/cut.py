@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.log import names
+from lakewarden.log.objects import names
+from lakewarden.log.objects.segment import UNKNOWN, short
 from lakewarden.log.position import NOTHING, end_of
-from lakewarden.log.segment import UNKNOWN, short
 from lakewarden.storage.objects import Missing, ObjectStore
 
 REMEMBERED = 512

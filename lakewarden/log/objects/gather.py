@@ -14,9 +14,9 @@ from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
-from lakewarden.log.place import Placing, Segment
+from lakewarden.log.objects.place import Placing, Segment
+from lakewarden.log.objects.segment import Chunk
 from lakewarden.log.position import position_of, seq_of
-from lakewarden.log.segment import Chunk
 from lakewarden.settings import LogSettings
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
-from lakewarden.log import names
-from lakewarden.log.cut import Cut, confirm, encode_cut, newest_cut
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cut import Cut, confirm, encode_cut, newest_cut
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 100

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.clock import to_micros
-from lakewarden.log.cut import Cut, Kept
+from lakewarden.log.objects.cut import Cut, Kept
+from lakewarden.log.objects.segment import Header, RowRange
 from lakewarden.log.position import NOTHING
-from lakewarden.log.segment import Header, RowRange
 
 Chunks = tuple[tuple[RowRange, ...], ...]
 """Chunks, those of one object beside each other."""
