@@ -13,7 +13,7 @@ from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import targets_of
 from lakewarden.report import ScopeReport, ScopeTarget
-from lakewarden.scope import TableName
+from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table
 
 
@@ -51,10 +51,17 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
 def _flush_first(
     warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
 ) -> list[ScopeReport]:
-    """A scope whose flush fails is not restored: its rows would come on top later."""
+    """A scope whose flush fails is not restored: its rows would come on top later. One report for the whole table says that its
+    log cannot be read; then any scope may have pending rows, and none is restored."""
     scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
     flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id) if scopes else []
-    failed = {report.scope: replace(report, operation="restore") for report in flushed if report.fault}
+    faults = {report.scope: report for report in flushed if report.fault}
+    of_the_log = faults.get(Scope(asked.table, None))
+    failed = {
+        target.scope: replace(report, scope=target.scope, operation="restore", location=target.location)
+        for target in targets
+        if (report := faults.get(target.scope, of_the_log)) is not None
+    }
     ready = [target for target in targets if target.scope not in failed]
     return [*failed.values(), *maintain_targets(warehouse, run, ready, asked.options, dry_run=False, job_id=asked.job_id)]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,16 +15,23 @@ from lakewarden.catalog.known import ON_STORAGES
 from lakewarden.delta.commits import commit_name
 from lakewarden.errors import Corrupt
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.fanout import in_process
+from lakewarden.operations.fanout import Sized, in_process
 from lakewarden.operations.floors import Standing, check_floor
 from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.report import ScopeReport
+from lakewarden.scope import TableName
+from lakewarden.storage.steps import Steps
 from tests.delta.scopes import flush as flush_scope
 from tests.delta.scopes import people, target
-from tests.fixtures.lakes import NOTES, hot_ids, make_notes, notes, scope_path, strong
+from tests.fixtures.lakes import NOTES, eventual, hot_ids, log_files, make_notes, notes, scope_path, strong
 from tests.fixtures.sleepers import sleeping_flush
 from tests.fixtures.syncs import Syncs, written_down
 from tests.operations.steps import Died, compact, dies, restore, vacuum
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 pytestmark = pytest.mark.disk  # they look into the directories, and at what was synced
 
@@ -36,12 +44,17 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 
 
 def flush(lake: Lakehouse, reach: Reach = no_faults) -> list[ScopeReport]:
-    def never(task: FlushTask) -> ScopeReport:
-        raise AssertionError(f"{task.target.scope} is small")
-
     return flush_scopes(
-        lake.warehouse, lambda work, items: in_process(work, items, lambda done: None), never, lambda scope: True, reach=reach
+        lake.warehouse,
+        lambda work, items: in_process(work, items, lambda done: None),
+        never_large,
+        lambda scope: True,
+        reach=reach,
     )
+
+
+def never_large(task: FlushTask) -> ScopeReport:
+    raise AssertionError(f"{task.target.scope} is small")
 
 
 def test_a_scope_whose_flush_failed_keeps_its_rows(lake: Lakehouse) -> None:
@@ -97,6 +110,30 @@ def test_a_scope_whose_flush_failed_is_not_restored(lake: Lakehouse) -> None:
     newest.write_bytes(kept)
     assert strong(table, "ann") == {1: "pending"}
     assert hot_ids(table, "ann") == [1]
+
+
+def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(lake: Lakehouse) -> None:
+    """Any scope may have rows in it that would come on top later."""
+    table, warehouse = lake.table(NOTES), lake.warehouse
+    for text in ("first", "second"):
+        for user in ("ann", "bob"):
+            table.write(notes({1: text}), user=user)
+        lake.flush()
+    for text in ("pending", "lost", "newest"):
+        table.write(notes({2: text}), user="ann")
+
+    def run(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+        lost = [path for path in log_files(lake) if "/segments/" in path][1:2]
+        warehouse.state.delete(f"log/{path}" for path in lost)
+        return in_process(work, items, lambda done: None)
+
+    asked = Rewind(TableName.parse(NOTES), None, RestoreOptions(version=0), discard_pending=False, dry_run=False, job_id="RS-1")
+    reports = rewind(warehouse, run, never_large, asked)
+    assert {(report.scope.user, report.operation, report.fault and report.fault.code) for report in reports} == {
+        ("ann", "restore", "CORRUPT"),
+        ("bob", "restore", "CORRUPT"),
+    }
+    assert [eventual(table, user) for user in ("ann", "bob")] == [{1: "second"}, {1: "second"}]
 
 
 def test_what_no_floor_could_note_stays_in_the_log(lake: Lakehouse) -> None:
