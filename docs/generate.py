@@ -15,8 +15,8 @@ from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
 from lakewarden.settings import described_settings
-from lakewarden.sql.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
-from lakewarden.sql.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
+from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
@@ -32,7 +32,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "configuration.md": _page("Settings", "lakewarden/settings.py", configuration()),
         _REFERENCE / "damage.md": _page("When something is lost", "tests/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
-        _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/functions.py", functions()),
+        _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }

@@ -11,8 +11,8 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
-from lakewarden.sql.duck import Duck
 from lakewarden.sql.parse import parse_query
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.statements import Query, Ref
 from lakewarden.warehouse import find_table
@@ -28,7 +28,7 @@ class Context:
     """One run of a text. USE changes `namespace` for the statements that follow."""
 
     lake: Lakehouse
-    duck: Duck
+    engine: QueryEngine
     door: Door
     namespace: str | None = None
     freshness: Freshness = "strong"
@@ -48,6 +48,12 @@ class Context:
     def at_once(self) -> Context:
         """The same, for one query over the catalog as it is now."""
         return replace(self, fixed=self.lake.warehouse.catalog.read())
+
+    @property
+    def limits(self) -> Limits:
+        """Of each query."""
+        settings = self.lake.warehouse.settings.sql
+        return Limits(settings.timeout_seconds, settings.result_bytes)
 
     def catalog(self) -> Catalog:
         return self.fixed or self.lake.warehouse.catalog.read()

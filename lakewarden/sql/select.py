@@ -105,8 +105,8 @@ def run(
     """
     own = own or {}
     prepared = prepare(context, query, own)
-    rows, types = context.duck.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own))
-    return Rows(rows.rename_columns(_apart(rows.column_names)), tuple(types))
+    found = context.engine.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own), context.limits)
+    return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types)
 
 
 def _apart(names: Sequence[str]) -> list[str]:
@@ -121,7 +121,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 def explain(context: Context, query: exp.Query) -> Rows:
     """DuckDB's plan, a row a line."""
     prepared = prepare(context, query)
-    plan = context.duck.explain(prepared.sql, _relations(context, prepared, {}))
+    plan = context.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
     return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 

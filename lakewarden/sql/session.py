@@ -12,9 +12,9 @@ from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
-from lakewarden.sql.duck import Duck
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse, parse_subscription
+from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import Result
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.uploads import File, uploads_for
@@ -34,7 +34,7 @@ class SqlSession:
         self._lake = lake
         warehouse = lake.warehouse
         self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
-        self._duck = Duck(lake.warehouse.settings.sql)
+        self._engine = engine_of_process(lake.warehouse.settings.sql)
         self._namespace: str | None = None
         self._opened_at = warehouse.clock()
         self._number = lake.sessions.add(self)
@@ -56,7 +56,7 @@ class SqlSession:
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
-        context = Context(self._lake, self._duck, self._door, self._namespace, freshness, wait)
+        context = Context(self._lake, self._engine, self._door, self._namespace, freshness, wait)
         rights.check_batch(context, statements)
         context.uploads = uploads_for(statements, files or {}, self._lake.warehouse.settings.files)
         results = []
@@ -101,7 +101,7 @@ class SqlSession:
         from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
 
         statement = parse_subscription(text)
-        context = Context(self._lake, self._duck, self._door, self._namespace)
+        context = Context(self._lake, self._engine, self._door, self._namespace)
         rights.check_batch(context, [statement])
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
         return open_subscription(context, statement, manner)

@@ -14,7 +14,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import SqlSettings
-from lakewarden.sql.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.parse import parse
 from lakewarden.sql.results import Affected, Rows, Started
 

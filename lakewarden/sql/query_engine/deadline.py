@@ -9,22 +9,21 @@ from time import monotonic
 
 
 class Deadlines:
-    """Interrupts what takes longer than `seconds`. One thread watches over all calls, and starts with the first."""
+    """Interrupts what takes too long. One thread watches over all calls, and starts with the first."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._wake = threading.Condition()
         self._running: dict[object, tuple[float, Callable[[], None]]] = {}
-        """In the order of their ends, since all may take as long."""
-        self._started = False
+        """The end of each call, and how to interrupt it."""
+        self._watcher: threading.Thread | None = None
 
     @contextmanager
-    def limit(self, interrupt: Callable[[], None]) -> Iterator[None]:
+    def limit(self, seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
         """`interrupt` is called while the block runs too long, and never after it."""
         call = object()
         with self._wake:
             self._start()
-            self._running[call] = (monotonic() + self._seconds, interrupt)
+            self._running[call] = (monotonic() + seconds, interrupt)
             self._wake.notify()
         try:
             yield
@@ -33,19 +32,22 @@ class Deadlines:
                 self._running.pop(call, None)
 
     def _start(self) -> None:
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
+        if self._watcher is None or not self._watcher.is_alive():  # a fork leaves the thread behind
+            self._watcher = threading.Thread(target=self._watch, name="deadlines", daemon=True)
+            self._watcher.start()
 
     def _watch(self) -> None:
         with self._wake:
             while True:
-                first = next(iter(self._running), None)
+                first = min(self._running, key=self._end, default=None)
                 if first is None:
                     self._wake.wait()
                     continue
-                left = self._running[first][0] - monotonic()  # no name for `interrupt`: it would outlive its call here
+                left = self._end(first) - monotonic()  # no name for `interrupt`: it would outlive its call here
                 if left > 0:
                     self._wake.wait(left)
                 else:
                     self._running.pop(first)[1]()
+
+    def _end(self, call: object) -> float:
+        return self._running[call][0]

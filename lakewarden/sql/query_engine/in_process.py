@@ -1,0 +1,126 @@
+"""The engine of a process: one DuckDB for the queries of all its sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.query_engine.database import Database, locked_down
+from lakewarden.sql.query_engine.deadline import Deadlines
+from lakewarden.sql.query_engine.engine import Answer, Limits, QueryEngine
+from lakewarden.sql.query_engine.failures import as_ours
+from lakewarden.sql.query_engine.tree import Reach, reach_of, reaches_outside
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+T = TypeVar("T")
+
+_BATCH_ROWS = 100_000
+_REMEMBERED = 1024
+_SHORT = 4096
+"""Characters of a text that is worth the memory: the gate, the statement and the next one ask for what it reaches again."""
+
+_engines: dict[tuple[int, int], QueryEngine] = {}
+_lock = threading.Lock()
+
+
+def engine_of_process(settings: SqlSettings) -> QueryEngine:
+    """The engine that all sessions of this process share. It stays: a process whose warehouses are opened with other bounds of
+    memory or threads has one for each.
+    """
+    with _lock:
+        return _engines.setdefault((settings.memory_bytes, settings.threads), InProcess.of(settings))
+
+
+class InProcess:
+    """`QueryEngine` on a database of this process. Safe for threads."""
+
+    def __init__(self, database: Database, memory_bytes: int) -> None:
+        self._database = database
+        self._memory_bytes = memory_bytes
+        self._deadlines = Deadlines()
+        self._reaches: dict[str, Reach] = {}
+
+    @classmethod
+    def of(cls, settings: SqlSettings) -> InProcess:
+        return cls(Database(partial(locked_down, settings.memory_bytes, settings.threads)), settings.memory_bytes)
+
+    def check(self, sql: str) -> None:
+        self._checked(sql)
+
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
+        def act(cursor: DuckDBPyConnection) -> Answer:
+            found = cursor.sql(sql)
+            types = tuple(str(kind) for kind in found.types)
+            return Answer(_collected(found.to_arrow_reader(_BATCH_ROWS), limits), types)
+
+        return self._over(sql, relations, limits, act)
+
+    def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
+        return self._over(sql, relations, limits, lambda cursor: str(cursor.sql(sql).explain()))
+
+    def _over(
+        self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, act: Callable[[DuckDBPyConnection], T]
+    ) -> T:
+        self._checked(sql).check(frozenset(relations))
+
+        def limited(cursor: DuckDBPyConnection) -> T:
+            with self._deadlines.limit(limits.seconds, cursor.interrupt):
+                for name, rows in relations.items():
+                    cursor.register(name, rows)
+                return act(cursor)
+
+        with as_ours(limits, self._memory_bytes):
+            return self._database.run(limited)
+
+    def _checked(self, sql: str) -> Reach:
+        reach = self._reaches.get(sql)
+        if reach is None:
+            reach = reach_of(self._asked("SELECT json_serialize_sql(?::VARCHAR)", sql))
+            if len(sql) < _SHORT:
+                if len(self._reaches) >= _REMEMBERED:
+                    self._reaches.clear()
+                self._reaches[sql] = reach
+        if reach.refused is not None:
+            raise self._no_function(reach.refused)
+        return reach
+
+    def _no_function(self, name: str) -> LakewardenError:
+        """Forbidden, or not there at all. What extensions bring is not loaded here, so their usual names tell."""
+        there = self._asked("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
+        if there == "0" and not reaches_outside(name):
+            return InvalidArgument(f"there is no function {name}()")
+        return PermissionDenied(
+            f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
+        )
+
+    def _asked(self, sql: str, value: str) -> str:
+        """The one value of a question of ours, which takes no time worth a limit."""
+
+        def act(cursor: DuckDBPyConnection) -> str:
+            row = cursor.execute(sql, [value]).fetchone()
+            assert row is not None, "a scalar query has one row"
+            return str(row[0])
+
+        with as_ours(_UNLIMITED, self._memory_bytes):
+            return self._database.run(act)
+
+
+_UNLIMITED = Limits(float("inf"), 0)
+
+
+def _collected(reader: pa.RecordBatchReader, limits: Limits) -> pa.Table:
+    batches, size = [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > limits.result_bytes:
+            raise Unsupported(f"the result is larger than {limits.result_bytes:,} bytes (sql.result_bytes); ask for less of it")
+    return pa.Table.from_batches(batches, reader.schema)

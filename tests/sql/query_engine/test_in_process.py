@@ -1,0 +1,180 @@
+"""One engine for all sessions of a process, in which none of them meets another."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from lakewarden import Lakehouse, Settings
+from lakewarden.errors import InvalidArgument, PermissionDenied
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.query_engine.database import locked_down
+from lakewarden.sql.query_engine.engine import Limits
+from lakewarden.sql.query_engine.in_process import InProcess, engine_of_process
+from lakewarden.sql.results import Rows
+
+_LIMITS = Limits(60.0, 1 << 20)
+_MANY = 2_000
+_THREADS = 16
+
+
+def test_a_process_has_one_database_for_all_calls(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    connect = duckdb.connect
+
+    def counted(*args: object, **named: object) -> object:
+        opened.append(args)
+        return connect(*args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+    threads = 5  # no other test's
+    for number in range(2):
+        settings = Settings(sql=SqlSettings(threads=threads, timeout_seconds=10 + number))
+        with Lakehouse.open(str(tmp_path_factory.mktemp("lake") / "warehouse"), settings=settings) as lake:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                list(pool.map(lambda _, lake=lake: lake.sql("SELECT 1"), range(20)))
+    assert len(opened) == 1
+
+
+def test_other_bounds_of_memory_or_threads_are_another_engine() -> None:
+    settings = SqlSettings()
+    engine = engine_of_process(settings)
+    assert engine_of_process(SqlSettings(timeout_seconds=1, result_bytes=1024)) is engine
+    assert engine_of_process(SqlSettings(memory_bytes=settings.memory_bytes + 1)) is not engine
+    assert engine_of_process(SqlSettings(threads=settings.threads + 1)) is not engine
+
+
+def test_thousands_of_connections_see_what_they_registered_and_nothing_else() -> None:
+    """Below every check of ours: the names of one are not there for another, and leave no trace in what all share."""
+    with locked_down(1 << 28, 2) as root, ExitStack() as stack:
+        cursors = [stack.enter_context(root.cursor()) for _ in range(_MANY)]
+        for number, cursor in enumerate(cursors):
+            cursor.register("mine", pa.table({"n": [number]}))
+            cursor.register(f"only_{number}", pa.table({"n": [number]}))
+
+        def look(number: int) -> None:
+            cursor, other = cursors[number], (number + 1) % _MANY
+            assert cursor.execute("SELECT n FROM mine").fetchall() == [(number,)]
+            assert cursor.execute(f"SELECT n FROM only_{number}").fetchall() == [(number,)]
+            with pytest.raises(duckdb.CatalogException):
+                cursor.execute(f"SELECT n FROM only_{other}")
+
+        order = list(range(_MANY))
+        random.Random(0).shuffle(order)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(look, order))
+        with root.cursor() as fresh:
+            assert fresh.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
+            assert fresh.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall() == []
+        seen = cursors[0].execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
+        assert seen == [("mine",), ("only_0",)]
+
+
+@pytest.mark.parametrize("sessions", [100, pytest.param(_MANY, marks=pytest.mark.slow)])
+def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessions: int) -> None:
+    users = [f"u{number}" for number in range(sessions)]
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.sql("CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, v TEXT)")
+        lake.table("app.t").write([{"id": 1, "v": f"of {user}", "user": user} for user in users], user_column="user")
+        opened = {user: lake.session(user=user) for user in users}
+
+        def look(user: str) -> None:
+            found = opened[user].sql("SELECT v FROM app.t")[0]
+            assert isinstance(found, Rows)
+            assert found.to_pylist() == [{"v": f"of {user}"}]
+
+        random.Random(1).shuffle(users)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(look, users))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM theirs",
+        "SELECT * FROM temp.main.given",
+        "SELECT * FROM (SELECT * FROM main.given)",
+        "WITH theirs AS (SELECT 1) SELECT * FROM main.theirs",
+    ],
+)
+def test_a_query_names_what_it_is_given_and_nothing_else(text: str) -> None:
+    with pytest.raises(PermissionDenied, match="is none of this query's own"):
+        _engine().run(text, {"given": pa.table({"n": [1]})}, _LIMITS)
+
+
+def test_a_query_names_its_own_relations() -> None:
+    found = _engine().run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
+    assert found.rows.to_pylist() == [{"n": 1}]
+    assert found.types == ("BIGINT",)
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        ("SELECT getenv('HOME')", PermissionDenied),
+        ("SELECT current_setting('memory_limit')", PermissionDenied),
+        ("SELECT st_read('x')", PermissionDenied),
+        ("SELECT nothing_like_that(1)", InvalidArgument),
+    ],
+)
+def test_only_functions_that_compute_are_called(text: str, raised: type[Exception]) -> None:
+    for _ in range(2):  # what is remembered of a text refuses it too
+        with pytest.raises(raised):
+            _engine().check(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET memory_limit = '1GB'",
+        "SET GLOBAL threads = 8",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "ATTACH '/tmp/other.db'",
+        "COPY (SELECT 1) TO '/tmp/out.csv'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+    ],
+)
+def test_the_database_itself_reaches_nothing(text: str) -> None:
+    with locked_down(1 << 28, 1) as root, root.cursor() as cursor:
+        with pytest.raises((duckdb.PermissionException, duckdb.InvalidInputException, duckdb.IOException, duckdb.CatalogException)):
+            cursor.execute(text).fetchall()
+
+
+@pytest.mark.parametrize("name", ["memory_limit", "threads"])
+def test_the_bounds_are_those_of_the_settings(name: str) -> None:
+    with locked_down(1 << 28, 3) as root:
+        assert root.execute(f"SELECT current_setting('{name}')").fetchone() in (("256.0 MiB",), (3,))
+
+
+_FORKING = """
+import os, sys
+from lakewarden import Lakehouse
+lake = Lakehouse.open(sys.argv[1])
+lake.sql("SELECT sum(x) FROM range(100000) r(x)")
+child = os.fork()
+if child == 0:
+    lake.sql("SELECT sum(x) FROM range(100000) r(x)")
+    os._exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_forked_process_has_an_engine_of_its_own(warehouse_uri: str) -> None:
+    """The threads of the one that it had are not there."""
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKING, warehouse_uri], timeout=120, env=os.environ.copy())
+    assert ran.returncode == 7
+
+
+def _engine() -> InProcess:
+    return InProcess.of(SqlSettings())
