@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lakewarden.version import VERSION
+
 if TYPE_CHECKING:
     from lakewarden.catalog.model import Column
     from lakewarden.lakehouse import Lakehouse
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from lakewarden.settings import Settings
 
 __all__ = ["Column", "Lakehouse", "Settings", "Upload"]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _PLACES = {
     "Column": "lakewarden.catalog.model",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from lakewarden.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakewarden.operations.fanout import FanOut, Sized
+    from lakewarden.spark.session import SparkSession
     from lakewarden.storage.steps import Steps
 
 T = TypeVar("T")

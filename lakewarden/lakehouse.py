@@ -13,22 +13,20 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog import changes
 from lakewarden.catalog.live import LiveQueries, LiveQuery
-from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType, View
+from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
-from lakewarden.errors import InUse
-from lakewarden.log.objects.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked
+from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
 from lakewarden.operations.request import Asked
-from lakewarden.planning.pending import Due, Pending, due_scopes, pending_scopes
+from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
 from lakewarden.sql.sessions import Sessions
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse, cold_tables, find_table, live_tables
+from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 if TYPE_CHECKING:
     from lakewarden.catalog.certificate import Certificate
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport
     from lakewarden.sql.results import Result
+    from lakewarden.sql.services import Services
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
     from lakewarden.table import TableClient
@@ -62,7 +61,7 @@ class Lakehouse:
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
         self._engine = engine
-        self.sessions = Sessions()
+        self._sessions = Sessions()
 
     @cached_property
     def feeds(self) -> Feeds:
@@ -70,6 +69,14 @@ class Lakehouse:
         from lakewarden.live.feed import Feeds
 
         return Feeds(self.warehouse.state, self.warehouse.headers, LiveQueries(self.warehouse.state), time.monotonic)
+
+    @cached_property
+    def _services(self) -> Services:
+        from lakewarden.sql.query_engine.in_process import engine_of_process  # brings Arrow
+        from lakewarden.sql.services import Services
+
+        engine = engine_of_process(self.warehouse.settings.sql)
+        return Services(self.warehouse, engine, self._sessions, lambda: self._operator, lambda: self.feeds)
 
     @cached_property
     def _operator(self) -> Operator:
@@ -122,8 +129,7 @@ class Lakehouse:
         """
         if if_not_exists and name in self.warehouse.catalog.read().namespaces:
             return
-        now = self.warehouse.clock()
-        self.warehouse.catalog.change(lambda catalog: changes.add_namespace(catalog, name, now))
+        make_namespace(self.warehouse, name)
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
         """Drops the namespace; with `cascade` its tables and views first.
@@ -131,13 +137,7 @@ class Lakehouse:
         Raises:
             InUse: it has tables or views, and `cascade` is not given.
         """
-        if cascade:
-            inside = [table.name for table in self.warehouse.catalog.read().tables.values() if table.name.namespace == name]
-            for table in inside:
-                self.drop_table(str(table))
-            for view in [view for view in self.warehouse.catalog.read().views if view.namespace == name]:
-                self.drop_view(str(view))
-        self.warehouse.catalog.change(lambda catalog: changes.drop_namespace(catalog, name))
+        remove_namespace(self.warehouse, name, self._operator.drop if cascade else None)
 
     def namespaces(self) -> list[Namespace]:
         return list(self.warehouse.catalog.read().namespaces.values())
@@ -225,11 +225,11 @@ class Lakehouse:
             NotFound: there is none.
             InUse: tables or users' scopes lie on it.
         """
+        from lakewarden.operations.storages import remove_storage
+
         if if_exists and storage_id not in self.warehouse.catalog.read().storages:
             return False
-        if storage_id in self.warehouse.places.used():
-            raise InUse(f"cannot drop storage {storage_id!r}: scopes of users whose own storage it was lie there")
-        self.warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
+        remove_storage(self.warehouse, storage_id)
         return True
 
     def storages(self) -> list[Storage]:
@@ -294,14 +294,13 @@ class Lakehouse:
         from lakewarden.sql.parse import parse_query  # a third of a second that other commands need not spend
 
         parse_query(text)
-        view = View(TableName.parse(name), text, self.warehouse.clock())
-        self.warehouse.catalog.change(lambda catalog: changes.add_view(catalog, view, replacing=or_replace))
+        make_view(self.warehouse, TableName.parse(name), text, replacing=or_replace)
 
     def drop_view(self, name: str) -> None:
         """Raises:
         NotFound: no such view.
         """
-        self.warehouse.catalog.change(lambda catalog: changes.drop_view(catalog, TableName.parse(name)))
+        remove_view(self.warehouse, TableName.parse(name))
 
     def tables(self, namespace: str | None = None) -> list[Table]:
         found = live_tables(self.warehouse.catalog.read())
@@ -314,7 +313,7 @@ class Lakehouse:
         from lakewarden.table import TableClient
 
         table = find_table(self.warehouse.catalog.read(), TableName.parse(name))
-        return TableClient(self.warehouse, table, self.warehouse.writer(table))
+        return TableClient.of(self.warehouse, table)
 
     # How it stands
 
@@ -323,8 +322,7 @@ class Lakehouse:
 
         Those of a table whose log is corrupt are not known; its flush and `check` say so.
         """
-        views = read_views(self.warehouse.state, self.warehouse.headers).sound
-        return pending_scopes(cold_tables(self.warehouse.catalog.read()), views)
+        return pending_in(self.warehouse)
 
     def due(self) -> list[Due]:
         """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
@@ -659,7 +657,7 @@ class Lakehouse:
         """
         from lakewarden.sql.session import open_session  # sqlglot: a third of a second that other commands need not spend
 
-        return open_session(self, user, role)
+        return open_session(self._services, user, role)
 
     def subscribe(
         self,

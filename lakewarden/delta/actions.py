@@ -13,15 +13,15 @@ from typing import Literal
 
 from deltalake import DeltaTable
 
-from lakewarden import __version__
 from lakewarden.clock import to_millis
 from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.stamp import CommitStamp
+from lakewarden.version import VERSION
 
 READER, WRITER = 1, 2
 """Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md)."""
 
-_ENGINE = f"Lakewarden/{__version__}"
+_ENGINE = f"Lakewarden/{VERSION}"
 
 Mode = Literal["ErrorIfExists", "Append", "Overwrite"]
 

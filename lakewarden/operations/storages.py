@@ -164,6 +164,16 @@ def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
     return storage
 
 
+def remove_storage(warehouse: Warehouse, storage_id: str) -> None:
+    """Raises:
+    NotFound, InvalidArgument: there is none, or it is `local`.
+    InUse: tables or users' scopes are on it.
+    """
+    if storage_id in warehouse.places.used():
+        raise InUse(f"cannot drop storage {storage_id!r}: scopes of users whose own storage it was lie there")
+    warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
+
+
 def check_connection(id: str, type: StorageType, connection: Connection) -> Connection:
     """Returns the connection, its endpoint in one spelling.
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
-from lakewarden.log.objects.view import LogView
+from lakewarden.log.objects.view import LogView, read_views
 from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse, cold_tables
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class Due:
 
     pending: Pending
     reason: str
+
+
+def pending_in(warehouse: Warehouse) -> list[Pending]:
+    """Every scope with hot rows, oldest first; those of a table whose log is corrupt are not known."""
+    views = read_views(warehouse.state, warehouse.headers).sound
+    return pending_scopes(cold_tables(warehouse.catalog.read()), views)
 
 
 def pending_scopes(tables: Iterable[Table], views: dict[str, LogView]) -> list[Pending]:

@@ -20,6 +20,8 @@ from lakewarden.settings import SparkSettings
 from lakewarden.spark import s3a
 from lakewarden.spark.java import require_java
 
+__all__ = ["SparkSession", "start_session"]
+
 _SMALL_DATA = {
     # A tiny table's snapshot in 50 partitions costs seconds of empty tasks.
     "spark.databricks.delta.snapshotPartitions": "2",

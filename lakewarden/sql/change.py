@@ -103,7 +103,7 @@ def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]
 
 
 def _client(context: Context, table: Table) -> TableClient:
-    return context.lake.table(str(table.name)).by(context.session.user)
+    return TableClient.of(context.warehouse, table).by(context.session.user)
 
 
 # INSERT
@@ -213,7 +213,7 @@ def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArra
     """Rows that are older than a NOT NULL column, whose default differs from row to row, have NULL there until they change."""
     if column.nullable or column.default is None or not values.null_count:
         return values
-    warehouse = context.lake.warehouse
+    warehouse = context.warehouse
     defaults = Defaults(warehouse.clock, warehouse.new_id, context.session.user)
     whole = single(column.name, values)
     made = defaults.values(column, whole.null_count, warehouse.clock())

@@ -12,13 +12,13 @@ from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
 from lakewarden.sql.parse import parse_query
-from lakewarden.sql.query_engine.engine import Limits, QueryEngine
+from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.relations import SYSTEM, ViewQuery
+from lakewarden.sql.services import Services
 from lakewarden.sql.statements import Query, Ref
-from lakewarden.warehouse import find_table
+from lakewarden.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.lakehouse import Lakehouse
     from lakewarden.operations.read import Freshness
     from lakewarden.rows.files import Upload
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 class Context:
     """One run of a text. USE changes `namespace` for the statements that follow."""
 
-    lake: Lakehouse
-    engine: QueryEngine
+    services: Services
     door: Door
     namespace: str | None = None
     freshness: Freshness = "strong"
@@ -36,6 +35,10 @@ class Context:
     uploads: Mapping[str, Upload] = field(default_factory=dict)
     fixed: Catalog | None = None
     """The catalog for all of one query, so that it sees one moment of it, by one look."""
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return self.services.warehouse
 
     @property
     def session(self) -> Session:
@@ -47,16 +50,16 @@ class Context:
 
     def at_once(self) -> Context:
         """The same, for one query over the catalog as it is now."""
-        return replace(self, fixed=self.lake.warehouse.catalog.read())
+        return replace(self, fixed=self.warehouse.catalog.read())
 
     @property
     def limits(self) -> Limits:
         """Of each query."""
-        settings = self.lake.warehouse.settings.sql
+        settings = self.warehouse.settings.sql
         return Limits(settings.timeout_seconds, settings.result_bytes)
 
     def catalog(self) -> Catalog:
-        return self.fixed or self.lake.warehouse.catalog.read()
+        return self.fixed or self.warehouse.catalog.read()
 
     def named(self, ref: Ref, namespace: str | None = None) -> TableName:
         """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.

@@ -14,6 +14,10 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
+from lakewarden.operations.alter import alter
+from lakewarden.operations.declare import make_table
+from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
+from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
 from lakewarden.operations.users import change_user, remove_user
 from lakewarden.operations.users import create_user as make_user
 from lakewarden.sql import statements as of
@@ -24,19 +28,19 @@ from lakewarden.sql.results import Done
 def create_namespace(context: Context, statement: of.CreateNamespace) -> Done:
     if statement.if_not_exists and statement.name in context.catalog().namespaces:
         return Done(f"namespace {statement.name} already exists")
-    context.lake.create_namespace(statement.name)
+    make_namespace(context.warehouse, statement.name)
     return Done(f"namespace {statement.name} created")
 
 
 def drop_namespace(context: Context, statement: of.DropNamespace) -> Done:
     if statement.if_exists and statement.name not in context.catalog().namespaces:
         return Done(f"skipped: there is no namespace {statement.name}")
-    context.lake.drop_namespace(statement.name, cascade=statement.cascade)
+    remove_namespace(context.warehouse, statement.name, context.services.operator().drop if statement.cascade else None)
     return Done(f"namespace {statement.name} dropped")
 
 
 def alter_namespace(context: Context, statement: of.AlterNamespace) -> Done:
-    context.lake.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
+    context.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
     return Done(f"namespace {statement.name} altered")
 
 
@@ -54,13 +58,7 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
         return Done(f"table {name} already exists")
     kind = check_type(statement.type)
     options = options_of(statement.options)
-    context.lake.create_table(
-        str(name),
-        type=kind,
-        columns=statement.columns,
-        primary_key=_key(statement),
-        options=options,
-    )
+    make_table(context.warehouse, name, kind, statement.columns, _key(statement), options)
     ignored = ignored_options(kind, options)
     told = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return Done(f"table {name} created{told}")
@@ -85,7 +83,7 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
 def alter_table(context: Context, statement: of.AlterTable) -> Done:
     table = context.table(statement.table)
     asked = _change_of(table, statement.change)
-    altered = context.lake.alter_table(str(table.name), asked)
+    altered = alter(context.warehouse, table.name, asked)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
 
 
@@ -111,7 +109,7 @@ def drop_table(context: Context, statement: of.DropTable) -> Done:
         return Done(f"skipped: there is no table {name}")
     if table is not None and statement.type not in (None, table.type):
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
-    context.lake.drop_table(str(name))
+    context.services.operator().drop(name)
     return Done(f"table {name} dropped")
 
 
@@ -119,7 +117,7 @@ def create_view(context: Context, statement: of.CreateView) -> Done:
     name = context.named(statement.view)
     if statement.if_not_exists and name in context.catalog().views:
         return Done(f"view {name} already exists")
-    context.lake.create_view(str(name), statement.text, or_replace=statement.or_replace)
+    make_view(context.warehouse, name, statement.text, replacing=statement.or_replace)
     return Done(f"view {name} created")
 
 
@@ -127,7 +125,7 @@ def drop_view(context: Context, statement: of.DropView) -> Done:
     name = context.named(statement.view)
     if statement.if_exists and name not in context.catalog().views:
         return Done(f"skipped: there is no view {name}")
-    context.lake.drop_view(str(name))
+    remove_view(context.warehouse, name)
     return Done(f"view {name} dropped")
 
 
@@ -135,24 +133,25 @@ def create_storage(context: Context, statement: of.CreateStorage) -> Done:
     if statement.id in context.catalog().storages:
         raise AlreadyExists(f"there is a storage {statement.id!r} already")
     config = _config(statement.config)
-    context.lake.create_storage(
+    wanted = new_storage(
         statement.id,
-        type=statement.type,
-        base=statement.base,
+        statement.type,
+        statement.base,
         bucket=statement.bucket,
         connection=Connection(config.endpoint or "", statement.region, config.path_style, statement.credentials),
         user_template=statement.user_template,
         shared_template=statement.shared_template,
         name=statement.name,
         description=statement.description,
+        now=context.warehouse.clock(),
     )
+    make_storage(context.warehouse, wanted)
     return Done(f"storage {statement.id} created")
 
 
 def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
     config = _config(statement.config or "")
-    context.lake.alter_storage(
-        statement.id,
+    change = StorageChange(
         user_template=statement.user_template,
         shared_template=statement.shared_template,
         name=statement.name,
@@ -162,6 +161,7 @@ def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
         path_style=config.path_style,
         credentials=statement.credentials,
     )
+    change_storage(context.warehouse, statement.id, change)
     return Done(f"storage {statement.id} altered")
 
 
@@ -199,12 +199,12 @@ _CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_st
 def drop_storage(context: Context, statement: of.DropStorage) -> Done:
     if statement.if_exists and statement.id not in context.catalog().storages:
         return Done(f"skipped: there is no storage {statement.id}")
-    context.lake.drop_storage(statement.id)
+    remove_storage(context.warehouse, statement.id)
     return Done(f"storage {statement.id} dropped")
 
 
 def create_user(context: Context, statement: of.CreateUser) -> Done:
-    now = context.lake.warehouse.clock()
+    now = context.warehouse.clock()
     user = User(
         statement.name,
         parse_role(statement.role),
@@ -216,7 +216,7 @@ def create_user(context: Context, statement: of.CreateUser) -> Done:
         storage_mode=_storage_mode(statement.storage_mode or "table"),
         storage_id=statement.storage_id,
     )
-    make_user(context.lake.warehouse, context.door, user, statement.secret if statement.auth == "password" else None)
+    make_user(context.warehouse, context.door, user, statement.secret if statement.auth == "password" else None)
     return Done(f"user {statement.name} created")
 
 
@@ -240,7 +240,7 @@ def _identity(text: str) -> str | None:
 def alter_user(context: Context, statement: of.AlterUser) -> Done:
     value = statement.value
     password = value if statement.field == "password" else None
-    change_user(context.lake.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
+    change_user(context.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
     return Done(f"user {statement.name} altered")
 
 
@@ -272,5 +272,5 @@ def drop_user(context: Context, statement: of.DropUser) -> Done:
     user = context.catalog().users.get(statement.name)
     if statement.if_exists and (user is None or user.deleted_at is not None):
         return Done(f"skipped: there is no user {statement.name}")
-    remove_user(context.lake.warehouse, context.door, statement.name)
+    remove_user(context.warehouse, context.door, statement.name)
     return Done(f"user {statement.name} dropped")

@@ -27,7 +27,7 @@ def with_values(context: Context, query: exp.Query) -> exp.Query:
     Raises:
         InvalidArgument: SNOWFLAKE_ID() or ULID() where one call would stand for many rows.
     """
-    now = context.lake.warehouse.clock()
+    now = context.warehouse.clock()
     for node in list(query.find_all(exp.Func, exp.Column)):
         value = _value(context, _name_of(node), now, node)
         if value is not None:
@@ -68,7 +68,7 @@ def _made(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Exp
     row = node.find_ancestor(exp.Values, exp.Select)
     if isinstance(row, exp.Select) and row.args.get("from_"):
         raise InvalidArgument(f"{name}() stands for one value; give it in VALUES, or leave the column to its default")
-    warehouse = context.lake.warehouse
+    warehouse = context.warehouse
     column = SchemaColumn(0, name, ColumnType.parse(_MADE[name]), True, f"{name}()")
     value = Defaults(warehouse.clock, warehouse.new_id, context.session.user).values(column, 1, now)[0].as_py()
     return exp.convert(value)

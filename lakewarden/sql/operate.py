@@ -7,14 +7,21 @@ from typing import Literal
 
 import pyarrow as pa
 
+from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
 from lakewarden.log.objects.view import read_view
 from lakewarden.operations.active import AlreadyActive
+from lakewarden.operations.compact import CompactOptions
+from lakewarden.operations.enqueue import enqueue
 from lakewarden.operations.export import own_place
 from lakewarden.operations.job import Job, Queueable, outcome_of
-from lakewarden.operations.restore import parse_moment
+from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.request import Asked
+from lakewarden.operations.restore import parse_moment, restore_options
+from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.report import ScopeReport
+from lakewarden.runner import Runner
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done, Result, Started, listing
@@ -59,7 +66,7 @@ def _started(context: Context, operation: Literal["flush", "compact"], tables: S
             continue
         jobs[table.name] = job
         if context.wait:  # before the next is queued: a process that dies here leaves one job that is seen to be dead
-            context.lake.run_jobs([job.job_id])
+            Runner(context.services.operator()).run_waiting([job.job_id])
     if not jobs:
         return Done(_ACTIVE)
     ids = tuple(job.job_id for job in jobs.values())
@@ -76,12 +83,14 @@ def _state(context: Context) -> str:
 def _idle(context: Context, operation: str, table: Table) -> bool:
     if operation == "flush":
         return not _waits(context, table)
-    return all(report.outcome == "skipped" for report in context.lake.compact(str(table.name), dry_run=True))
+    options = CompactOptions.of(context.warehouse.settings.compaction)
+    reports = context.services.operator().maintain(Asked((str(table.name),)), options, dry_run=True)
+    return all(report.outcome == "skipped" for report in reports)
 
 
 def _waits(context: Context, table: Table) -> bool:
     """Whether the table has rows to flush, or a log that a flush has to say something about."""
-    warehouse = context.lake.warehouse
+    warehouse = context.warehouse
     try:
         return bool(read_view(warehouse.state, table.log_id, warehouse.headers).pending)
     except Corrupt:
@@ -91,7 +100,7 @@ def _waits(context: Context, table: Table) -> bool:
 def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job | None:
     """The new job; None where the same was asked for already, and is not over."""
     try:
-        return context.lake.enqueue(operation, *tables, user=user, to=to)
+        return enqueue(context.warehouse, context.services.operator().jobs, operation, Asked(tables, user), to)
     except AlreadyActive:
         return None
 
@@ -103,13 +112,13 @@ def export_user_data(context: Context, _: of.ExportUserData) -> Result:
         return Done(_ACTIVE)
     if context.wait:
         _run(context, job)
-    place = own_place(context.lake.warehouse, job.job_id)
+    place = own_place(context.warehouse, job.job_id)
     return Started(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def _run(context: Context, job: Job) -> None:
     """Raises as `_check_done`."""
-    context.lake.run_jobs([job.job_id])
+    Runner(context.services.operator()).run_waiting([job.job_id])
     _check_done(context, [job.job_id])
 
 
@@ -117,7 +126,7 @@ def _check_done(context: Context, ids: Sequence[str]) -> None:
     """Raises:
     Conflict: one of them failed; its message says why, and `jobs list` has it too.
     """
-    for job in context.lake.jobs(None):
+    for job in context.services.operator().jobs.newest(None):
         if job.job_id in ids and job.status == "failed":
             raise Conflict(f"job {job.job_id} failed: {job.message}")
 
@@ -128,7 +137,7 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
     if statement.storage is None:
         if table.move is None:
             return Done(f"skipped: {table.name} is not being moved")
-        return _told("move", table, context.lake.cancel_move(str(table.name)))
+        return _told("move", table, context.services.operator().cancel_move(table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} lies on storage {statement.storage!r} already")
     job = _asked(context, "move", str(table.name), to=statement.storage)
@@ -141,20 +150,21 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
 
 
 def kill_job(context: Context, statement: of.KillJob) -> Done:
-    job = context.lake.kill_job(statement.id)
+    job = context.services.operator().jobs.kill(statement.id)
     return Done(f"job {job.job_id} {job.status}")
 
 
 def kill_live_query(context: Context, statement: of.KillLiveQuery) -> Done:
-    query = context.lake.kill_live_query(statement.id)
+    query = LiveQueries(context.warehouse.state).kill(statement.id)
     return Done(f"live query {query.live_id} will end at its next look")
 
 
 def optimize(context: Context, statement: of.Optimize) -> Done:
     table = context.table(statement.table)
-    user = _whose(context, table, all_users=statement.all_users)
-    zorder = [_as_declared(table, name) for name in statement.zorder]
-    return _told("optimize", table, context.lake.optimize(str(table.name), user=user, zorder=zorder))
+    asked = _asked_of(context, table, all_users=statement.all_users)
+    zorder = tuple(_as_declared(table, name) for name in statement.zorder)
+    options = OptimizeOptions(zorder, context.warehouse.settings.maintenance.min_gain)
+    return _told("optimize", table, context.services.operator().maintain(asked, options, dry_run=False))
 
 
 def _as_declared(table: Table, name: str) -> str:
@@ -163,13 +173,9 @@ def _as_declared(table: Table, name: str) -> str:
 
 def vacuum(context: Context, statement: of.Vacuum) -> Result:
     table = context.table(statement.table)
-    reports = context.lake.vacuum(
-        str(table.name),
-        user=_whose(context, table, all_users=statement.all_users),
-        retain_hours=statement.retain_hours,
-        force=statement.force,
-        dry_run=statement.dry_run,
-    )
+    asked = _asked_of(context, table, all_users=statement.all_users)
+    options = VacuumOptions(statement.retain_hours, statement.force)
+    reports = context.services.operator().maintain(asked, options, dry_run=statement.dry_run)
     told = _told("vacuum", table, reports)
     if not statement.dry_run:
         return told
@@ -180,18 +186,15 @@ def restore(context: Context, statement: of.Restore) -> Done:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS goes by TIMESTAMP AS OF: versions are each scope's own")
-    reports = context.lake.restore(
-        str(table.name),
-        user=_whose(context, table, all_users=statement.all_users),
-        version=statement.version,
-        timestamp=None if statement.timestamp is None else parse_moment(statement.timestamp),
-        dry_run=False,
-    )
+    user = None if statement.all_users else context.owner(table)
+    timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
+    options = restore_options(table, user, statement.version, timestamp)
+    reports = context.services.operator().restore(table.name, user, options, discard=False, dry_run=False)
     return _told("restore", table, reports)
 
 
-def _whose(context: Context, table: Table, *, all_users: bool) -> str | None:
-    return None if all_users else context.owner(table)
+def _asked_of(context: Context, table: Table, *, all_users: bool) -> Asked:
+    return Asked((str(table.name),), None if all_users else context.owner(table))
 
 
 def _told(operation: str, table: Table, reports: Sequence[ScopeReport]) -> Done:

@@ -102,7 +102,7 @@ def check(context: Context, statement: of.Statement, made: Made) -> None:
     _check_capability(context, statement, made)
     with context.door.watched("query"):
         for query in _queries(statement):
-            context.engine.check(text_of(query))
+            context.services.engine.check(text_of(query))
 
 
 def _check_capability(context: Context, statement: of.Statement, made: Made) -> None:

@@ -22,8 +22,7 @@ def relation(context: Context, name: TableName, needs: Needs, given: pa.Table | 
         return system_relation(context, name.name)
     table = find_table(context.catalog(), name)
     if given is None:
-        warehouse = context.lake.warehouse
-        client = TableClient(warehouse, table, warehouse.writer(table))
+        client = TableClient.of(context.warehouse, table)
         given = client.scan(Wanted(needs.columns, needs.bounds), user=context.owner(table), freshness=context.freshness)
     return for_duck(given.select(needs.columns), table.schema)
 

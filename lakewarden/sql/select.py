@@ -105,7 +105,7 @@ def run(
     """
     own = own or {}
     prepared = prepare(context, query, own)
-    found = context.engine.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own), context.limits)
+    found = context.services.engine.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own), context.limits)
     return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types)
 
 
@@ -121,7 +121,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 def explain(context: Context, query: exp.Query) -> Rows:
     """DuckDB's plan, a row a line."""
     prepared = prepare(context, query)
-    plan = context.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
+    plan = context.services.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
     return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 

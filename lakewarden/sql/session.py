@@ -10,18 +10,19 @@ from lakewarden.access.roles import parse_role
 from lakewarden.clock import Pause, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
+from lakewarden.scope import TableName
 from lakewarden.sql import rights
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse, parse_subscription
-from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import Result
+from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
+from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
-    from lakewarden.lakehouse import Lakehouse
     from lakewarden.live.subscription import Subscription
     from lakewarden.operations.read import Freshness
     from lakewarden.sql.own import OwnTable
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
 class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
 
-    def __init__(self, lake: Lakehouse, session: Session) -> None:
-        self._lake = lake
-        warehouse = lake.warehouse
+    def __init__(self, services: Services, session: Session) -> None:
+        self._services = services
+        warehouse = services.warehouse
         self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
-        self._engine = engine_of_process(lake.warehouse.settings.sql)
         self._namespace: str | None = None
         self._opened_at = warehouse.clock()
-        self._number = lake.sessions.add(self)
+        self._number = services.sessions.add(self)
 
     def describe(self) -> OpenSession:
         """The session as it is now, for those who look at what is open."""
@@ -56,9 +56,9 @@ class SqlSession:
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
-        context = Context(self._lake, self._engine, self._door, self._namespace, freshness, wait)
+        context = Context(self._services, self._door, self._namespace, freshness, wait)
         rights.check_batch(context, statements)
-        context.uploads = uploads_for(statements, files or {}, self._lake.warehouse.settings.files)
+        context.uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results = []
         for statement in statements:
             results.append(execute(context, statement))
@@ -74,8 +74,11 @@ class SqlSession:
             NotFound: no such table.
         """
         from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
+        from lakewarden.table import TableClient  # as above
 
-        return OwnTable(self._lake.table(name).by(self._door.session.user), self._door)
+        warehouse = self._services.warehouse
+        table = find_table(warehouse.catalog.read(), TableName.parse(name))
+        return OwnTable(TableClient.of(warehouse, table).by(self._door.session.user), self._door)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session in another user's place, as EXECUTE AS USER.
@@ -83,8 +86,8 @@ class SqlSession:
         Raises:
             PermissionDenied: the role may not take that user's place.
         """
-        taken = self._door.execute_as(self._lake.warehouse.catalog.read(), check_user(user))
-        return SqlSession(self._lake, taken.session)
+        taken = self._door.execute_as(self._services.warehouse.catalog.read(), check_user(user))
+        return SqlSession(self._services, taken.session)
 
     def subscribe(
         self,
@@ -101,14 +104,14 @@ class SqlSession:
         from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
 
         statement = parse_subscription(text)
-        context = Context(self._lake, self._engine, self._door, self._namespace)
+        context = Context(self._services, self._door, self._namespace)
         rights.check_batch(context, [statement])
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
         return open_subscription(context, statement, manner)
 
 
-def open_session(lake: Lakehouse, user: str, role: str) -> SqlSession:
+def open_session(services: Services, user: str, role: str) -> SqlSession:
     """Raises:
     InvalidArgument: an impossible user, or no such role.
     """
-    return SqlSession(lake, Session(check_user(user), parse_role(role)))
+    return SqlSession(services, Session(check_user(user), parse_role(role)))

@@ -23,6 +23,7 @@ from lakewarden.sql.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
 from lakewarden.sql.system import relation_named
+from lakewarden.table import TableClient
 from lakewarden.warehouse import cold_tables
 
 _EXPORTS = 20
@@ -50,7 +51,9 @@ def _exports(context: Context) -> Rows:
     """The last that the session's user asked for; those of the command line went where the operator said."""
     columns = texts("job_id", "status") | {"created_at": MOMENT} | texts("message", "download_url")
     mine = [
-        job for job in context.lake.jobs(None) if job.job_type == "export" and job.parameters.get("user") == context.session.user
+        job
+        for job in context.services.operator().jobs.newest(None)
+        if job.job_type == "export" and job.parameters.get("user") == context.session.user
     ]
     return listing(columns, [_export_row(context, job) for job in mine if job.idempotency_key][:_EXPORTS])
 
@@ -62,7 +65,7 @@ def _export_row(context: Context, job: Job) -> Row:
         "status": job.status,
         "created_at": job.created_at,
         "message": job.message,
-        "download_url": own_place(context.lake.warehouse, job.job_id) if over else None,
+        "download_url": own_place(context.warehouse, job.job_id) if over else None,
     }
 
 
@@ -90,7 +93,7 @@ def _manifest(context: Context) -> Rows:
 
 
 def _state(context: Context, table: Table) -> ScopeState | None:
-    target = context.lake.warehouse.target(context.catalog(), Scope(table.name, context.owner(table)))
+    target = context.warehouse.target(context.catalog(), Scope(table.name, context.owner(table)))
     found = open_scope(target)
     return None if found is None else found.state(target.app_id)
 
@@ -107,9 +110,9 @@ def show_stats(context: Context, statement: of.ShowStats) -> Rows:
     """The scope's figures, one a row; nothing of a STREAM table waits for anything."""
     table = context.table(statement.table)
     if not can(table.type, "cold tier"):
-        return _figures({"rows": context.lake.table(str(table.name)).read(user=context.owner(table)).num_rows})
+        return _figures({"rows": TableClient.of(context.warehouse, table).read(user=context.owner(table)).num_rows})
     state = _state(context, table)
-    warehouse = context.lake.warehouse
+    warehouse = context.warehouse
     view = read_view(warehouse.state, table.log_id, warehouse.headers)
     hot = view.pending.get(context.owner(table) or "")
     return _figures(
@@ -161,7 +164,7 @@ _TYPES = {TEXT: "TEXT", WHOLE: "BIGINT", FLAG: "BOOLEAN", MOMENT: "TIMESTAMP"}
 def history(context: Context, statement: of.DescribeHistory) -> Rows:
     """The commits of the session's scope, newest first."""
     table = context.table(statement.table)
-    entries = context.lake.table(str(table.name)).history(user=context.owner(table), limit=statement.limit)
+    entries = TableClient.of(context.warehouse, table).history(user=context.owner(table), limit=statement.limit)
     columns = {"version": WHOLE, "timestamp": MOMENT, "operation": TEXT, "operation_parameters": TEXT}
     columns |= {"operation_metrics": TEXT, "user_metadata": TEXT, "engine_info": TEXT, "read_version": WHOLE}
     return listing(
@@ -189,5 +192,5 @@ def check_storage(context: Context, statement: of.CheckStorage) -> Rows:
     storage = context.catalog().storages.get(statement.id)
     if storage is None:
         raise NotFound(f"there is no storage {statement.id!r}; there are {', '.join(context.catalog().storages)}")
-    found = health(context.lake.warehouse, storage, extended=statement.extended)
+    found = health(context.warehouse, storage, extended=statement.extended)
     return listing(columns, [vars(found)])

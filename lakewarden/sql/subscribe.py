@@ -60,7 +60,7 @@ def open_subscription(context: Context, statement: of.Statement, manner: Manner)
         manner.batch_size,
     )
     matches = _Matches(context, table.name, statement.query)
-    follower = Follower(context.lake.warehouse, context.lake.feeds, asked, matches)
+    follower = Follower(context.warehouse, context.services.feeds(), asked, matches)
     return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
 
 

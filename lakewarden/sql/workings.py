@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
 from lakewarden.operations.node import this_node
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.planning.pending import pending_in
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def _jobs(context: Context) -> Iterator[Row]:
-    most = context.lake.warehouse.settings.jobs.max_retries
-    for job in context.lake.jobs(None):
+    most = context.warehouse.settings.jobs.max_retries
+    for job in context.services.operator().jobs.newest(None):
         yield asdict(job) | {"parameters": json.dumps(job.parameters), "max_retries": most}
 
 
@@ -37,9 +39,9 @@ def _audit_log(context: Context) -> Iterator[Row]:
 
 def _manifest(context: Context) -> Iterator[Row]:
     """The manifest.json of every scope that has one, and whether rows wait for it; none yet where no flush has met the scope."""
-    warehouse = context.lake.warehouse
+    warehouse = context.warehouse
     catalog = context.catalog()
-    waiting = dict.fromkeys(pending.scope for pending in context.lake.pending())
+    waiting = dict.fromkeys(pending.scope for pending in pending_in(context.warehouse))
     for table in cold_tables(catalog):
         mine = (scope for scope in waiting if scope.table == table.name)
         for scope in dict.fromkeys((*scopes_of(warehouse, table, None), *mine)):
@@ -68,7 +70,7 @@ def _manifest_row(scope: Scope, text: str | None, *, waits: bool) -> Row:
 
 
 def _live(context: Context) -> Iterator[Row]:
-    for query in context.lake.live_queries():
+    for query in LiveQueries(context.warehouse.state).there(context.warehouse.clock()):
         table = TableName.parse(query.table)
         yield {
             "live_id": query.live_id,
@@ -86,7 +88,7 @@ def _live(context: Context) -> Iterator[Row]:
 
 def _stats(context: Context) -> Iterator[Row]:
     catalog = context.catalog()
-    waiting = context.lake.pending()
+    waiting = pending_in(context.warehouse)
     figures = {
         "namespaces": len(catalog.namespaces),
         "tables": len(live_tables(catalog)),
@@ -97,13 +99,13 @@ def _stats(context: Context) -> Iterator[Row]:
         "pending_rows": sum(one.rows for one in waiting),
         "pending_bytes": sum(one.bytes for one in waiting),
     }
-    counts = Counter(job.status for job in context.lake.jobs(None))
+    counts = Counter(job.status for job in context.services.operator().jobs.newest(None))
     figures |= {f"jobs_{status}": count for status, count in sorted(counts.items())}
     return ({"metric_name": name, "metric_value": value} for name, value in figures.items())
 
 
 def _sessions(context: Context) -> Iterator[Row]:
-    for one in context.lake.sessions.now():
+    for one in context.services.sessions.now():
         yield {
             "session_id": f"{this_node()}:{one.number}",
             "user_id": one.user,
@@ -121,7 +123,7 @@ def _transactions(_context: Context) -> Iterator[Row]:
 
 
 def _settings(context: Context) -> Iterator[Row]:
-    settings = context.lake.warehouse.settings
+    settings = context.warehouse.settings
     for described in described_settings():
         value = getattr(getattr(settings, described.section), described.key)
         yield {

@@ -44,6 +44,10 @@ class TableClient:
     author: str = OPERATOR.user
     """Who writes; of USER and STREAM tables, rows are their scope's user's."""
 
+    @classmethod
+    def of(cls, warehouse: Warehouse, table: Table) -> TableClient:
+        return cls(warehouse, table, warehouse.writer(table))
+
     def by(self, author: str) -> TableClient:
         """The same table, written by another user."""
         return replace(self, author=author)

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
 from lakewarden.access.gate import require
+from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.log.objects.gather import Receipt
 from lakewarden.operations.files import load_file
 from lakewarden.operations.read import Wanted, where_it_lies
-from lakewarden.rows.files import FILES, FileRef, RowFile, Taken, Upload, file_columns, take_files
+from lakewarden.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, take_files
 from lakewarden.rows.intake import Rows, to_arrow
 from lakewarden.storage.open import open_store
-
-if TYPE_CHECKING:
-    from lakewarden.table.client import TableClient
+from lakewarden.table.reader import TableReader
+from lakewarden.warehouse import Warehouse
 
 FileMode = Literal["upsert", "insert", "merge"]
+
+
+class Rewritable(Protocol):
+    """A table whose rows are read and written, as `TableClient` does it."""
+
+    @property
+    def warehouse(self) -> Warehouse: ...
+    @property
+    def table(self) -> Table: ...
+    @property
+    def reader(self) -> TableReader: ...
+    def revise(self, decide: Callable[[pa.Table], pa.Table], *, user: str | None, files: Files = ()) -> int: ...
+    def write_taken(self, taken: Taken, *, user: str | None, mode: Literal["upsert", "insert"]) -> Receipt: ...
 
 
 @dataclass(frozen=True)
 class FiledRows:
     """The files that the rows of a table refer to; errors are those of the client's doors of these names."""
 
-    client: TableClient
+    client: Rewritable
 
     def take(self, rows: Rows, user: str | None) -> Taken:
         warehouse, settings = self.client.warehouse, self.client.warehouse.settings.files

@@ -14,8 +14,8 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import SqlSettings
-from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.parse import parse
+from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import Affected, Rows, Started
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT)"

@@ -33,9 +33,7 @@ def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
     except OSError as error:  # once rows flow, pyarrow makes this of every error, with DuckDB's words
         words = said(error)
         interrupted, exhausted = words.startswith("INTERRUPT"), words.startswith("Out of Memory")
-        raise (
-            _too_long(limits) if interrupted else _too_large(memory_bytes) if exhausted else InvalidArgument(words)
-        ) from error
+        raise (_too_long(limits) if interrupted else _too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
     except duckdb.PermissionException as error:
         raise PermissionDenied(said(error)) from error
     except (duckdb.NotImplementedException, duckdb.InternalException, duckdb.FatalException) as error:

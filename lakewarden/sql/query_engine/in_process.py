@@ -66,9 +66,7 @@ class InProcess:
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
         return self._over(sql, relations, limits, lambda cursor: str(cursor.sql(sql).explain()))
 
-    def _over(
-        self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, act: Callable[[DuckDBPyConnection], T]
-    ) -> T:
+    def _over(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, act: Callable[[DuckDBPyConnection], T]) -> T:
         self._checked(sql).check(frozenset(relations))
 
         def limited(cursor: DuckDBPyConnection) -> T:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -18,8 +16,8 @@ from lakewarden import Lakehouse, Settings
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import locked_down
-from lakewarden.sql.query_engine.engine import Limits
-from lakewarden.sql.query_engine.in_process import InProcess, engine_of_process
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine
+from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import Rows
 
 _LIMITS = Limits(60.0, 1 << 20)
@@ -27,7 +25,12 @@ _MANY = 2_000
 _THREADS = 16
 
 
-def test_a_process_has_one_database_for_all_calls(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def engine() -> QueryEngine:
+    return engine_of_process(SqlSettings())
+
+
+def test_a_process_has_one_database_for_all_calls(warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
     connect = duckdb.connect
 
@@ -39,9 +42,8 @@ def test_a_process_has_one_database_for_all_calls(tmp_path_factory: pytest.TempP
     threads = 5  # no other test's
     for number in range(2):
         settings = Settings(sql=SqlSettings(threads=threads, timeout_seconds=10 + number))
-        with Lakehouse.open(str(tmp_path_factory.mktemp("lake") / "warehouse"), settings=settings) as lake:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                list(pool.map(lambda _, lake=lake: lake.sql("SELECT 1"), range(20)))
+        with Lakehouse.open(f"{warehouse_uri}-{number}", settings=settings) as lake, ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lake.sql, ["SELECT 1"] * 20))
     assert len(opened) == 1
 
 
@@ -53,22 +55,23 @@ def test_other_bounds_of_memory_or_threads_are_another_engine() -> None:
     assert engine_of_process(SqlSettings(threads=settings.threads + 1)) is not engine
 
 
-def test_thousands_of_connections_see_what_they_registered_and_nothing_else() -> None:
+@pytest.mark.parametrize("many", [200, pytest.param(_MANY, marks=pytest.mark.slow)])
+def test_connections_see_what_they_registered_and_nothing_else(many: int) -> None:
     """Below every check of ours: the names of one are not there for another, and leave no trace in what all share."""
     with locked_down(1 << 28, 2) as root, ExitStack() as stack:
-        cursors = [stack.enter_context(root.cursor()) for _ in range(_MANY)]
+        cursors = [stack.enter_context(root.cursor()) for _ in range(many)]
         for number, cursor in enumerate(cursors):
             cursor.register("mine", pa.table({"n": [number]}))
             cursor.register(f"only_{number}", pa.table({"n": [number]}))
 
         def look(number: int) -> None:
-            cursor, other = cursors[number], (number + 1) % _MANY
+            cursor, other = cursors[number], (number + 1) % many
             assert cursor.execute("SELECT n FROM mine").fetchall() == [(number,)]
             assert cursor.execute(f"SELECT n FROM only_{number}").fetchall() == [(number,)]
             with pytest.raises(duckdb.CatalogException):
                 cursor.execute(f"SELECT n FROM only_{other}")
 
-        order = list(range(_MANY))
+        order = list(range(many))
         random.Random(0).shuffle(order)
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(look, order))
@@ -106,13 +109,13 @@ def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessio
         "WITH theirs AS (SELECT 1) SELECT * FROM main.theirs",
     ],
 )
-def test_a_query_names_what_it_is_given_and_nothing_else(text: str) -> None:
+def test_a_query_names_what_it_is_given_and_nothing_else(engine: QueryEngine, text: str) -> None:
     with pytest.raises(PermissionDenied, match="is none of this query's own"):
-        _engine().run(text, {"given": pa.table({"n": [1]})}, _LIMITS)
+        engine.run(text, {"given": pa.table({"n": [1]})}, _LIMITS)
 
 
-def test_a_query_names_its_own_relations() -> None:
-    found = _engine().run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
+def test_a_query_names_its_own_relations(engine: QueryEngine) -> None:
+    found = engine.run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
     assert found.rows.to_pylist() == [{"n": 1}]
     assert found.types == ("BIGINT",)
 
@@ -122,14 +125,14 @@ def test_a_query_names_its_own_relations() -> None:
     [
         ("SELECT getenv('HOME')", PermissionDenied),
         ("SELECT current_setting('memory_limit')", PermissionDenied),
-        ("SELECT st_read('x')", PermissionDenied),
+        ("SELECT st_read_meta('x')", PermissionDenied),
         ("SELECT nothing_like_that(1)", InvalidArgument),
     ],
 )
-def test_only_functions_that_compute_are_called(text: str, raised: type[Exception]) -> None:
+def test_only_functions_that_compute_are_called(engine: QueryEngine, text: str, raised: type[Exception]) -> None:
     for _ in range(2):  # what is remembered of a text refuses it too
         with pytest.raises(raised):
-            _engine().check(text)
+            engine.check(text)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +148,12 @@ def test_only_functions_that_compute_are_called(text: str, raised: type[Exceptio
     ],
 )
 def test_the_database_itself_reaches_nothing(text: str) -> None:
-    with locked_down(1 << 28, 1) as root, root.cursor() as cursor:
-        with pytest.raises((duckdb.PermissionException, duckdb.InvalidInputException, duckdb.IOException, duckdb.CatalogException)):
-            cursor.execute(text).fetchall()
+    with (
+        locked_down(1 << 28, 1) as root,
+        root.cursor() as cursor,
+        pytest.raises(duckdb.Error, match=r"disabled|locked|not found"),
+    ):
+        cursor.execute(text).fetchall()
 
 
 @pytest.mark.parametrize("name", ["memory_limit", "threads"])
@@ -172,9 +178,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.slow
 def test_a_forked_process_has_an_engine_of_its_own(warehouse_uri: str) -> None:
     """The threads of the one that it had are not there."""
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKING, warehouse_uri], timeout=120, env=os.environ.copy())
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FORKING, warehouse_uri], check=False, timeout=120)
     assert ran.returncode == 7
-
-
-def _engine() -> InProcess:
-    return InProcess.of(SqlSettings())

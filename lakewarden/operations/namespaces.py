@@ -1,0 +1,50 @@
+"""Making and removing namespaces and views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakewarden.catalog.changes import add_namespace, add_view, drop_namespace, drop_view
+from lakewarden.catalog.model import View
+from lakewarden.scope import TableName
+from lakewarden.warehouse import Warehouse
+
+
+def make_namespace(warehouse: Warehouse, name: str) -> None:
+    """Raises:
+    InvalidArgument, AlreadyExists: nothing was made.
+    """
+    now = warehouse.clock()
+    warehouse.catalog.change(lambda catalog: add_namespace(catalog, name, now))
+
+
+def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName], object] | None = None) -> None:
+    """With `drop`, which drops a table, its tables and views go first.
+
+    Raises:
+        NotFound: no such namespace.
+        InUse: something is in it.
+    """
+    if drop is not None:
+        for table in [table for table in warehouse.catalog.read().tables if table.namespace == name]:
+            drop(table)
+        for view in [view for view in warehouse.catalog.read().views if view.namespace == name]:
+            remove_view(warehouse, view)
+    warehouse.catalog.change(lambda catalog: drop_namespace(catalog, name))
+
+
+def make_view(warehouse: Warehouse, name: TableName, text: str, *, replacing: bool) -> None:
+    """Keeps a query, which has been parsed before, under a name.
+
+    Raises:
+        InvalidArgument, AlreadyExists, NotFound: nothing was made.
+    """
+    view = View(name, text, warehouse.clock())
+    warehouse.catalog.change(lambda catalog: add_view(catalog, view, replacing=replacing))
+
+
+def remove_view(warehouse: Warehouse, name: TableName) -> None:
+    """Raises:
+    NotFound: no such view.
+    """
+    warehouse.catalog.change(lambda catalog: drop_view(catalog, name))

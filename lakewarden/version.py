@@ -1,0 +1,3 @@
+"""The release, as commits name it."""
+
+VERSION = "0.1.0"
