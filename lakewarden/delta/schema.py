@@ -99,6 +99,23 @@ def live_columns(schema_json: str) -> tuple[LiveColumn, ...]:
     )
 
 
+@lru_cache(maxsize=1024)
+def reads_alike(written: TableSchema, now: TableSchema) -> bool:
+    """Whether files of one schema version say the same under another to readers who go by names, as all Delta readers but ours
+    do, as to those who go by ids.
+
+    A column that was dropped since makes the answer no: a later one may take its name. So what reads alike under a version also
+    does under every version that this one reads alike under, and a table's files need not be looked at.
+    """
+    there = {column.id: column for column in now.columns}
+    kept = all(
+        column.id in there and (there[column.id].name, there[column.id].type) == (column.name, column.type)
+        for column in written.columns
+    )
+    known = {column.id for column in written.columns}
+    return kept and all(column.initial is None for column in now.columns if column.id not in known)
+
+
 def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]) -> TableSchema | None:
     """The newest schema version that these Delta columns are; None when somebody changed them into none of ours."""
     return next((schema for schema in reversed(schemas) if _is(columns, schema)), None)

@@ -1,36 +1,33 @@
 """Restore: a scope's rows as an older version had them. A commit of its own, on top: nothing of the history is lost.
 
-The rows come back, never an older schema: old files are read by column id under the newest one. The watermark of the
-write log stays where it is, so that no row is flushed a second time.
+The rows come back, never an older schema: the table has the newest columns afterwards. The watermark of the write log stays
+where it is, so that no row is flushed a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
-import pyarrow as pa
-
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.files import DataFile, NewFile, compact_name
-from lakewarden.delta.known import known_files
+from lakewarden.delta.files import DataFile, NewFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.schema import version_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
-from lakewarden.errors import InvalidArgument, NotFound, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.restore_files import RESTORE, copied_apart, difference, written_again
+from lakewarden.operations.rewrite import discard
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-
-_OPERATION = "RESTORE"
 
 
 @dataclass(frozen=True)
@@ -74,12 +71,12 @@ class RestorePlan(ScopePlan):
     """`adds` come back and `removes` go; `to` is the version whose rows they make."""
 
     to: int = 0
-    schema: TableSchema
-    """The columns that the table has afterwards: those that it has now, unless they are another writer's."""
     adds: tuple[NewFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     watermark: int | None = None
     """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
+    rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The version that comes back, where its files have to be written again: `adds` are as it has them."""
 
 
 def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
@@ -106,7 +103,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     _check(target, source)
     if missing := _missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
-    return _plan(target, options, table, source, now)
+    return _plan(target, options, table, source, timeline, now)
 
 
 def run_restore(
@@ -133,18 +130,25 @@ def run_restore(
         )
     reach("after-read")
     check_fresh(plan, clock())  # before rows lie there again
-    adds = _apart(table, plan.adds, new_id)
+    again = plan.rewritten
+    adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
     now = clock()
     transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
-    stamp, since = _stamp(plan, job_id), plan.planned_at
-    version = yield from table.commit(
-        adds, plan.removes, schema=plan.schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
-    )
+    metrics, schema = _metrics(adds, plan.removes), plan.target.schema
+    stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
+    try:
+        version = yield from table.commit(
+            adds, plan.removes, schema=schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
+        )
+    except Conflict:
+        returning = {file.path for file in plan.adds}
+        discard(plan.target, (file for file in adds if file.path not in returning))
+        raise
     reach("after-commit")
     snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
     renew_manifest(plan.target, table, snapshot, now)
     reach("after-manifest")
-    return plan.done(snapshot.state, plan.metrics, plan.files, clock())
+    return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())
 
 
 def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options: RestoreOptions, present: frozenset[str]) -> int:
@@ -198,57 +202,36 @@ def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
     return version_of(table.columns, target.schemas) is None
 
 
-def _plan(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, now: datetime) -> RestorePlan:
-    removes, returning = _difference(table, source, every=_foreign(target, table))
-    adds = known_files(source, returning)
-    metrics = _metrics(adds, removes)
+def _plan(
+    target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, timeline: Timeline, now: datetime
+) -> RestorePlan:
+    change = difference(target, table, source, timeline)
+    metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
+    changes = change.adds or change.removes or discards
+    again = "; the columns changed since, so the files that come are written again" if change.rewrites else ""
     return RestorePlan(
         target=target,
         operation="restore",
         planned_at=now,
         version=table.version,
         table=table,
-        schema=(source if _foreign(target, table) else table).schema_version(target.schemas),
         state=table.state(target.app_id),
-        parameters={"version": str(source.version)} | asked,
-        nothing="" if adds or removes or discards else f"it is in the state of version {source.version} already",
+        parameters={"version": str(source.version)} | asked | dict(change.parameters),
+        nothing="" if changes else f"it is in the state of version {source.version} already",
         summary=(
-            f"back to version {source.version}: {len(adds)} files with {metrics['rows_added']} rows come,"
-            f" {len(removes)} files with {metrics['rows_removed']} rows go"
+            f"back to version {source.version}: {len(change.adds)} files with {metrics['rows_added']} rows come,"
+            f" {len(change.removes)} files with {metrics['rows_removed']} rows go{again}"
         ),
         metrics=metrics,
-        files=(*(f"+{file.path}" for file in adds), *(f"-{file.path}" for file in removes)),
+        files=_names(change.adds, change.removes),
         to=source.version,
-        adds=adds,
-        removes=removes,
+        adds=change.adds,
+        removes=change.removes,
         watermark=options.discard_to if discards else None,
+        rewritten=source if change.rewrites else None,
     )
-
-
-def _difference(table: ScopeTable, source: ScopeTable, *, every: bool) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """The files that go and those that come."""
-    if every:
-        return table.files(), source.files()
-    live, then = ({file.path for file in one.files()} for one in (table, source))
-    removes = tuple(file for file in table.files() if file.path not in then)
-    return removes, tuple(file for file in source.files() if file.path not in live)
-
-
-def _apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
-    """The files to add, those that are live now as copies: no commit can remove and add the same path."""
-    place = place_of(table.location)
-    live = {file.path for file in table.files()}
-    apart = []
-    for file in adds:
-        if file.path in live:
-            name = compact_name(new_id)
-            place.write(name, pa.py_buffer(place.read(unquote(file.path))))
-            apart.append(replace(file, path=name))
-        else:
-            apart.append(file)
-    return tuple(apart)
 
 
 def _metrics(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> dict[str, int]:
@@ -263,14 +246,18 @@ def _metrics(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> dict[str, 
     }
 
 
-def _stamp(plan: RestorePlan, job_id: str) -> CommitStamp:
+def _names(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> tuple[str, ...]:
+    return (*(f"+{file.path}" for file in adds), *(f"-{file.path}" for file in removes))
+
+
+def _stamp(job_id: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> CommitStamp:
     """Metrics in the words of Delta's own RESTORE."""
     native = {
-        "numRestoredFiles": plan.metrics["files_added"],
-        "numRemovedFiles": plan.metrics["files_removed"],
-        "restoredFilesSize": plan.metrics["bytes_added"],
-        "removedFilesSize": plan.metrics["bytes_removed"],
-        "numRestoredRows": plan.metrics["rows_added"],
-        "numRemovedRows": plan.metrics["rows_removed"],
+        "numRestoredFiles": metrics["files_added"],
+        "numRemovedFiles": metrics["files_removed"],
+        "restoredFilesSize": metrics["bytes_added"],
+        "removedFilesSize": metrics["bytes_removed"],
+        "numRestoredRows": metrics["rows_added"],
+        "numRemovedRows": metrics["rows_removed"],
     }
-    return CommitStamp(job_id, _OPERATION, dict(plan.parameters), native)
+    return CommitStamp(job_id, RESTORE, dict(parameters), native)

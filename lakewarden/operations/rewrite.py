@@ -96,7 +96,7 @@ def write_outputs(
     """
     outputs: list[NewFile] = []
     with ExitStack() as undo:
-        undo.callback(_discard, target, outputs)
+        undo.callback(discard, target, outputs)
         for rows in parts:
             check_fresh(plan, clock())  # before rows lie there again
             outputs.append(write_file(target, rows, compact_name(new_id)))
@@ -116,7 +116,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
         try:
             return (yield from _commit(rewrite, table, clock(), reach))
         except TooLate:
-            _discard(rewrite.target, rewrite.outputs)
+            discard(rewrite.target, rewrite.outputs)
             raise
         except Conflict:
             pass  # looked at below
@@ -130,11 +130,12 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
         if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
             reason = objected
             break
-    _discard(rewrite.target, rewrite.outputs)
+    discard(rewrite.target, rewrite.outputs)
     return f"discarded: {reason}"
 
 
-def _discard(target: ScopeTarget, outputs: Sequence[NewFile]) -> None:
+def discard(target: ScopeTarget, outputs: Iterable[NewFile]) -> None:
+    """Deletes files that no commit names."""
     place_of(target.location).delete(file.path for file in outputs)
 
 
