@@ -28,6 +28,7 @@ from lakewarden.locks.lock import LockFactory
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.place import WriterTerms
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.registry import OpenLogs
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
@@ -60,6 +61,7 @@ class Warehouse:
     clock: Clock
     new_id: NewId
     folders: Folders = field(default_factory=Folders)
+    logs: OpenLogs[LogWriter] = field(default_factory=OpenLogs)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
@@ -102,6 +104,10 @@ class Warehouse:
         return LockFactory(self.state.uri, self.settings.locks)
 
     def writer(self, table: Table) -> LogWriter:
+        """The one writer of the table's log: whoever appends at the same time shares segments."""
+        return self.logs.of((self.state, self.format, table.log_id), lambda: self._new_writer(table))
+
+    def _new_writer(self, table: Table) -> LogWriter:
         def still_there() -> None:
             if find_table(self.catalog.read(), table.name).id != table.id:
                 raise NotFound(f"{table.name} was dropped, and another table has its name by now: open it again")

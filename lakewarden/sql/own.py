@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakewarden.access.rights import RowAct
 from lakewarden.delta.history import HistoryEntry
-from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.receipt import Receipt
 from lakewarden.operations.door import Door
 from lakewarden.operations.read import Freshness
 from lakewarden.rows.files import FileRef, RowFile

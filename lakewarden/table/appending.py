@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from lakewarden.delta.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
 from lakewarden.log.objects.closing import is_closed
-from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.objects.touched import Touched
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER, LogBatch
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.read import Wanted
@@ -26,6 +27,9 @@ from lakewarden.warehouse import find_table
 
 _ATTEMPTS = 20
 """Rounds of read and append that a call takes part in before it says CONFLICT; each lost one is somebody's success."""
+
+_KEYS_KNOWN = 100
+"""Rows of an insert whose keys are compared with those of others that come at the same time; of more, it is all rows."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,16 @@ class TableAppender:
             self._check_absent(batch)
             return batch
 
-        return self.behind(unless_taken, filing) if batch.rows.num_rows else Receipt(0, NOTHING)
+        if not batch.rows.num_rows:
+            return Receipt(0, NOTHING)
+        return self.behind(unless_taken, filing, self._keys_alone(batch))
 
-    def behind(self, decide: Callable[[], LogBatch], filing: Filing) -> Receipt:
-        """Reads, decides and appends, right behind what was read; starts again when others appended in between."""
+    def behind(self, decide: Callable[[], LogBatch], filing: Filing, keys: Touched | None = None) -> Receipt:
+        """Reads, decides and appends, right behind what was read; starts again when others appended in between.
+
+        Args:
+            keys: which rows are read and written, where it is not all of the users'.
+        """
         table, warehouse = self.reader.table, self.reader.warehouse
         try:
             for _ in range(_ATTEMPTS):
@@ -63,7 +73,7 @@ class TableAppender:
                 held = list(self._held(batch))
                 filing.store()
                 try:
-                    receipt = self.writer.append(batch, after=position_of(view.end))
+                    receipt = self.writer.append(batch, position_of(view.end), keys)
                 except Conflict:
                     continue
                 filing.settle(held, self._brought(batch))
@@ -79,6 +89,17 @@ class TableAppender:
         """For the files of a change of one scope."""
         noted = self._keep_place(check_user(user)) if files and user is not None else None
         return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
+
+    def _keys_alone(self, batch: LogBatch) -> Touched | None:
+        """By user, the keys of the rows, where an insert touches no other; None where they are many."""
+        schema = self.reader.table.schema
+        if batch.rows.num_rows > _KEYS_KNOWN or file_columns(schema):  # whether others refer to a file, all rows tell
+            return None
+        found: dict[str, set[tuple[object, ...]]] = {}
+        columns = (batch.rows.column(name).to_pylist() for name in schema.primary_key)
+        for user, key in zip(batch.rows.column(USER).to_pylist(), zip(*columns, strict=True), strict=True):
+            found.setdefault(str(user), set()).add(key)
+        return {user: frozenset(keys) for user, keys in found.items()}
 
     def _keep_place(self, user: str) -> str | None:
         """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.

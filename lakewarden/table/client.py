@@ -15,9 +15,9 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
-from lakewarden.log.objects.gather import Receipt
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
 from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, where_it_lies

@@ -13,7 +13,6 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.gather import Receipt
 from lakewarden.log.objects.mend import faults_of, give_up
 from lakewarden.log.objects.nextcut import next_cut
 from lakewarden.log.objects.segment import pack_segment
@@ -21,6 +20,7 @@ from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import end_of, seq_of
+from lakewarden.log.receipt import Receipt
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import StoredObject
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer

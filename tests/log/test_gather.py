@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import HELD_AT_MOST, random_id
-from lakewarden.errors import BeingErased, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.closing import close_user
-from lakewarden.log.objects.gather import Receipt
 from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.touched import Touched
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.position import NOTHING
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
@@ -35,7 +38,21 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def shared(store: Store, batches: Sequence[LogBatch], meanwhile: Callable[[], None] = lambda: None) -> list[Outcome]:
+@dataclass(frozen=True)
+class Behind:
+    """A conditional append: what it puts, what it read up to, and of which keys."""
+
+    batch: LogBatch
+    after: int
+    keys: Touched | None = None
+
+
+def shared(
+    store: Store,
+    batches: Sequence[LogBatch | Behind],
+    meanwhile: Callable[[], None] = lambda: None,
+    first: LogBatch | None = None,
+) -> list[Outcome]:
     """What becomes of calls that wait for the segment of a first one; `meanwhile` is done when all of them wait."""
     common, entered, go_on = writer(store), threading.Event(), threading.Event()
 
@@ -45,15 +62,15 @@ def shared(store: Store, batches: Sequence[LogBatch], meanwhile: Callable[[], No
             entered.set()
             assert go_on.wait(10)
 
-    def outcome(batch: LogBatch) -> Outcome:
+    def outcome(call: LogBatch | Behind) -> Outcome:
         try:
-            return common.append(batch)
+            return common.append(call) if isinstance(call, LogBatch) else common.append(call.batch, call.after, call.keys)
         except (LakewardenError, Interrupted) as error:
             return error
 
     store.before = hold
     with ThreadPoolExecutor(len(batches) + 1) as pool:
-        first = pool.submit(outcome, notes("first", 0))
+        leader = pool.submit(outcome, first or notes("first", 0))
         assert entered.wait(10)
         rest = []
         for number, batch in enumerate(batches, 1):
@@ -62,7 +79,7 @@ def shared(store: Store, batches: Sequence[LogBatch], meanwhile: Callable[[], No
                 threading.Event().wait(0.001)
         meanwhile()
         go_on.set()
-        assert isinstance(first.result(10), Receipt)
+        assert isinstance(leader.result(10), Receipt)
         return [each.result(10) for each in rest]
 
 
@@ -72,6 +89,51 @@ def test_calls_of_two_schema_versions_share_no_segment(store: Store) -> None:
     outcomes = shared(store, [notes("u", 1), later, notes("u", 3)])
     assert all(isinstance(each, Receipt) for each in outcomes)
     assert [[each.schema_version for each in header.ranges] for header in view_of(store).run] == [[1], [1], [2], [1]]
+
+
+def keys(user: str, *ids: int) -> Touched:
+    return {user: frozenset((each,) for each in ids)}
+
+
+def test_conditional_calls_that_touch_nothing_of_each_other_share_a_segment(store: Store) -> None:
+    calls = [Behind(notes(user, 1), NOTHING) for user in ("u", "v", "w")]
+    assert all(isinstance(each, Receipt) for each in shared(store, calls))
+    assert [len(header.ranges) for header in view_of(store).run] == [1, 3], "behind the first one's put, which touches none"
+
+
+def test_conditional_calls_of_one_user_share_a_segment_if_their_keys_differ(store: Store) -> None:
+    calls = [Behind(notes("u", each), NOTHING, keys("u", each)) for each in (1, 2, 1)]
+    outcomes = shared(store, calls)
+    assert [type(each) for each in outcomes] == [Receipt, Receipt, Conflict]
+    assert pending_ids(store, "u") == [1, 2]
+
+
+def test_of_conditional_calls_that_read_all_rows_of_a_user_one_is_taken(store: Store) -> None:
+    outcomes = shared(store, [Behind(notes("u", 1), NOTHING), Behind(notes("u", 2), NOTHING)])
+    assert [type(each) for each in outcomes] == [Receipt, Conflict]
+
+
+def test_a_conditional_call_comes_behind_no_own_put_that_touches_what_it_read(store: Store) -> None:
+    calls = [Behind(notes("u", 2), NOTHING), Behind(notes("u", 3), NOTHING, keys("u", 3)), Behind(notes("v", 1), NOTHING)]
+    assert [type(each) for each in shared(store, calls, first=notes("u", 3))] == [Conflict, Conflict, Receipt]
+
+
+def test_a_conditional_call_comes_behind_no_put_of_another_process(store: Store) -> None:
+    first = writer(store)
+    first.append(notes("first", 1))
+    writer(store).append(notes("other", 1))
+    with pytest.raises(Conflict):
+        first.append(notes("u", 1), NOTHING)
+    first.append(notes("first", 2))
+    with pytest.raises(Conflict):
+        first.append(notes("u", 1), NOTHING)
+    first.append(notes("u", 1), 1)
+
+
+def test_a_conditional_call_shares_no_segment_with_others_that_read_nothing(store: Store) -> None:
+    calls: list[LogBatch | Behind] = [notes("v", 1), Behind(notes("u", 1), NOTHING), notes("w", 1)]
+    assert all(isinstance(each, Receipt) for each in shared(store, calls))
+    assert [len(header.ranges) for header in view_of(store).run] == [1, 1, 1, 1]
 
 
 def test_who_shares_a_segment_with_a_closed_user_is_taken(store: Store) -> None:

@@ -9,10 +9,10 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.gather import PartlyAppended, Receipt
 from lakewarden.log.objects.seal import remove_log, seal
 from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import NOTHING, position_of, seq_of
+from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 

@@ -18,9 +18,10 @@ from lakewarden.catalog.changes import begin_drop
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.closing import close_user, open_user
-from lakewarden.log.objects.gather import Receipt
 from lakewarden.log.objects.segment import Chunk, pack_segment
+from lakewarden.log.objects.touched import Touched
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
@@ -218,9 +219,9 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     mark = lake.warehouse.erasures.mark("ann")
 
     class Late(LogWriter):
-        def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
+        def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
             close_user(lake.warehouse.state, photos.table.log_id, mark)
-            return super().append(batch, after)
+            return super().append(batch, after, keys)
 
     warehouse = lake.warehouse
     settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id

@@ -2,6 +2,9 @@
 
 The first caller leads: it puts a segment for itself and for whoever came meanwhile, then hands over to the first of
 those that came during its put. There is no thread of its own, and a lone caller pays one lock.
+
+A conditional call, which read before it writes, shares a segment with others that touch nothing of what it read; and it may
+come behind such puts of this process. Another process's put is a conflict, whatever is in it.
 """
 
 from __future__ import annotations
@@ -9,84 +12,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.objects.group import Call, Group, Parcel
 from lakewarden.log.objects.place import Placing, Segment
 from lakewarden.log.objects.segment import Chunk
-from lakewarden.log.position import position_of, seq_of
+from lakewarden.log.objects.touched import OwnPuts, Touched
+from lakewarden.log.position import seq_of
+from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What was appended. `last_seq` is the highest `_seq` that the call's rows were given."""
-
-    rows: int
-    last_seq: int
-
-
-class PartlyAppended(StorageUnavailable):
-    """A write of several segments failed half-way: some rows are acknowledged and there, the others are not known to be."""
-
-    def __init__(self, message: str, rows: int, users: frozenset[str]) -> None:
-        super().__init__(message)
-        self.rows = rows
-        """Acknowledged rows: the first ones of the call, if it is ordered by user."""
-        self.users = users
-        """Users all of whose rows were acknowledged."""
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """Chunks for one segment."""
-
-    schema_version: int
-    chunks: Sequence[Chunk]
-    rows: int
-    bytes: int
-
 
 _LONG_SLEEP = timedelta(seconds=60)
 """Without an append; then it is seen to that the log is still the one that it was."""
-
-
-def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
-    """Chunks in as few segments as the limits allow, in order. A chunk is never split here."""
-    parcels: list[Parcel] = []
-    start = rows = size = 0
-    for index, chunk in enumerate(chunks):
-        if index > start and not _fits(rows + chunk.rows, size + len(chunk.data), settings):
-            parcels.append(Parcel(schema_version, chunks[start:index], rows, size))
-            start, rows, size = index, 0, 0
-        rows += chunk.rows
-        size += len(chunk.data)
-    if chunks:
-        parcels.append(Parcel(schema_version, chunks[start:], rows, size))
-    return parcels
-
-
-def _fits(rows: int, size: int, settings: LogSettings) -> bool:
-    return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
-
-
-@dataclass(eq=False)
-class _Call:
-    parcels: Sequence[Parcel]
-    after: int | None
-    receipt: Receipt | None = None
-    error: LakewardenError | None = None
-    wake: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def shares(self) -> bool:
-        return self.after is None and len(self.parcels) == 1
-
-    @property
-    def over(self) -> bool:
-        return self.receipt is not None or self.error is not None
 
 
 class Gathering:
@@ -105,13 +44,14 @@ class Gathering:
         self._new_id = new_id
         self._still_there = still_there
         self._seen = clock()
+        self._own = OwnPuts()
         self._lock = threading.Lock()
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[Call] = deque()
         self._led = False
 
-    def append(self, parcels: Sequence[Parcel], after: int | None = None) -> Receipt:
+    def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
-        call = _Call(parcels, after)
+        call = Call(parcels, after, keys if keys is not None else _all_rows_of(parcels))
         with self._lock:
             self._waiting.append(call)
             follows, self._led = self._led, True
@@ -133,69 +73,64 @@ class Gathering:
             with self._lock:
                 heir = self._waiting[0] if self._waiting else None
                 self._led = heir is not None
-            for call in group[1:]:
+            for call in group.calls[1:]:
                 call.error = call.error or (None if call.receipt else _interrupted())
                 call.wake.set()
             if heir is not None:
                 heir.wake.set()
 
-    def _next_group(self) -> list[_Call]:
+    def _next_group(self) -> Group:
         with self._lock:
-            group = [self._waiting.popleft()]
-            first = group[0].parcels[0]
-            rows, size = first.rows, first.bytes
-            while group[0].shares and self._waiting and self._waiting[0].shares:
-                parcel = self._waiting[0].parcels[0]
-                rows, size = rows + parcel.rows, size + parcel.bytes
-                if not _fits(rows, size, self._settings) or parcel.schema_version != first.schema_version:
-                    break
-                group.append(self._waiting.popleft())
+            group = Group(self._waiting.popleft(), self._own, self._settings)
+            while self._waiting and group.takes(self._waiting[0]):
+                self._waiting.popleft()
         return group
 
-    def _serve(self, group: list[_Call]) -> None:
+    def _serve(self, group: Group) -> None:
         try:
-            if group[0].shares:
+            if group.calls[0].shares:
                 self._serve_shared(group)
             else:
-                group[0].receipt = self._put_all(group[0])
+                group.calls[0].receipt = self._put_all(group.calls[0], group.after)
         except (StorageUnavailable, Conflict, NotFound) as error:
-            for call in _open(group):
-                call.error = type(error)(error.message) if call is not group[0] else error
+            for call in _open(group.calls):
+                call.error = type(error)(error.message) if call is not group.calls[0] else error
         except LakewardenError as error:
-            for call in _open(group):
+            for call in _open(group.calls):
                 call.error = error
 
-    def _serve_shared(self, group: list[_Call]) -> None:
-        while group:
+    def _serve_shared(self, group: Group) -> None:
+        while calls := _open(group.calls):
             try:
-                self._put_shared(group)
+                self._put_shared(calls, group)
             except BeingErased as error:
-                _refuse(group, error.users)
-            group = _open(group)
+                _refuse(calls, error.users)
 
-    def _put_shared(self, group: list[_Call]) -> None:
+    def _put_shared(self, calls: Sequence[Call], group: Group) -> None:
         """One segment for all of them. Who was not seen to be closed before the put is told afterwards.
 
         Raises:
             BeingErased: nothing was put, for the sake of these users' calls.
         """
-        chunks = [chunk for call in group for chunk in call.parcels[0].chunks]
+        chunks = [chunk for call in calls for chunk in call.parcels[0].chunks]
         users = frozenset(chunk.user for chunk in chunks)
-        position = self._put(group[0].parcels[0].schema_version, chunks, None)
-        _refuse(group, self._placing.refused(users, position))
+        position = self._put(calls[0].parcels[0].schema_version, chunks, group.after)
+        self._own.made(position, group.touched)
+        _refuse(calls, self._placing.refused(users, position))
         ordinal = 0
-        for call in group:
+        for call in calls:
             rows = call.parcels[0].rows
             ordinal += rows
             if call.error is None:
                 call.receipt = Receipt(rows, seq_of(position, ordinal - 1))
 
-    def _put_all(self, call: _Call) -> Receipt:
-        done, position, after = 0, 0, call.after
+    def _put_all(self, call: Call, after: int | None) -> Receipt:
+        done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
             users = frozenset(chunk.user for chunk in parcel.chunks)
             try:
                 position = self._put(parcel.schema_version, parcel.chunks, after)
+                self._own.made(position, call.touched)
                 if refused := self._placing.refused(users, position):
                     raise BeingErased(refused)
             except LakewardenError as error:
@@ -221,11 +156,15 @@ class Gathering:
         return position
 
 
-def _open(group: Sequence[_Call]) -> list[_Call]:
+def _all_rows_of(parcels: Sequence[Parcel]) -> Touched:
+    return {chunk.user: None for parcel in parcels for chunk in parcel.chunks}
+
+
+def _open(group: Sequence[Call]) -> list[Call]:
     return [call for call in group if not call.over]
 
 
-def _refuse(group: Sequence[_Call], users: frozenset[str]) -> None:
+def _refuse(group: Sequence[Call], users: frozenset[str]) -> None:
     for call in group:
         own = users.intersection(chunk.user for chunk in call.parcels[0].chunks) if users else users
         if own:
@@ -246,8 +185,3 @@ def _interrupted() -> StorageUnavailable:
     return StorageUnavailable(
         "the thread that put the segment was interrupted: the rows may or may not have been taken; read before writing them again"
     )
-
-
-def last_position(receipt: Receipt) -> int:
-    """What a conditional append that follows this one has to name."""
-    return position_of(receipt.last_seq)

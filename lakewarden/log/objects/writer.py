@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.objects.gather import Gathering, Receipt, parcels_of
+from lakewarden.log.objects.gather import Gathering
+from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.place import Mark, Placing, WriterTerms
+from lakewarden.log.objects.touched import Touched
 from lakewarden.log.position import NOTHING
+from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
@@ -36,11 +39,13 @@ class LogWriter:
         placing = Placing(store, log_id, mark, terms, pause=pause, reach=reach)
         self._gathering = Gathering(placing, settings, clock, new_id, terms.still_there)
 
-    def append(self, batch: LogBatch, after: int | None = None) -> Receipt:
+    def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.
 
         `after` makes it conditional: `position_of(view.end)` of the view that was read, behind which the rows must
-        come directly (what reads before it writes would otherwise overwrite a write that it has not seen).
+        come directly (what reads before it writes would otherwise overwrite a write that it has not seen). Puts of this
+        writer may come between that touch nothing of it: no row of its users, or where `keys` says what was read and is
+        written, no row of these keys.
 
         Raises:
             Conflict: another write came after `after`; nothing was written.
@@ -53,4 +58,4 @@ class LogWriter:
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
         if not parcels:
             return Receipt(0, NOTHING)
-        return self._gathering.append(parcels, after)
+        return self._gathering.append(parcels, after, keys)

@@ -15,7 +15,8 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.cut import Cut, decode_cut
-from lakewarden.log.objects.gather import Gathering, PartlyAppended, Receipt, parcels_of
+from lakewarden.log.objects.gather import Gathering
+from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.mend import faults_of, give_up
 from lakewarden.log.objects.place import Placing, WriterTerms
 from lakewarden.log.objects.seal import remove_log
@@ -23,6 +24,7 @@ from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together

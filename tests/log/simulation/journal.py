@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Literal
 
 from lakewarden.log.drain import StrongRead
-from lakewarden.log.objects.gather import Receipt
 from lakewarden.log.position import position_of, seq_of
+from lakewarden.log.receipt import Receipt
 from tests.log.simulation.stores import Row, Snapshot
 from tests.log.simulation.world import Broken
 

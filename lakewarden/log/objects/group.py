@@ -1,0 +1,93 @@
+"""Calls that go into one segment: how much fits, and which conditional ones may go together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakewarden.errors import LakewardenError
+from lakewarden.log.objects.segment import Chunk
+from lakewarden.log.objects.touched import OwnPuts, Touched, apart, united
+from lakewarden.log.receipt import Receipt
+from lakewarden.settings import LogSettings
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Chunks for one segment."""
+
+    schema_version: int
+    chunks: Sequence[Chunk]
+    rows: int
+    bytes: int
+
+
+def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
+    """Chunks in as few segments as the limits allow, in order. A chunk is never split here."""
+    parcels: list[Parcel] = []
+    start = rows = size = 0
+    for index, chunk in enumerate(chunks):
+        if index > start and not _fits(rows + chunk.rows, size + len(chunk.data), settings):
+            parcels.append(Parcel(schema_version, chunks[start:index], rows, size))
+            start, rows, size = index, 0, 0
+        rows += chunk.rows
+        size += len(chunk.data)
+    if chunks:
+        parcels.append(Parcel(schema_version, chunks[start:], rows, size))
+    return parcels
+
+
+def _fits(rows: int, size: int, settings: LogSettings) -> bool:
+    return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
+
+
+@dataclass(eq=False)
+class Call:
+    """A thread's rows on their way into the log."""
+
+    parcels: Sequence[Parcel]
+    after: int | None
+    touched: Touched
+    receipt: Receipt | None = None
+    error: LakewardenError | None = None
+    wake: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def shares(self) -> bool:
+        return len(self.parcels) == 1
+
+    @property
+    def over(self) -> bool:
+        return self.receipt is not None or self.error is not None
+
+
+class Group:
+    """Calls that share a segment. `after` is where those come that are conditional."""
+
+    def __init__(self, first: Call, own: OwnPuts, settings: LogSettings) -> None:
+        self._own = own
+        self._settings = settings
+        self._rows, self._bytes = first.parcels[0].rows, first.parcels[0].bytes
+        self.calls = [first]
+        self.after = self._reached(first)
+        self.touched = first.touched
+
+    def takes(self, call: Call) -> bool:
+        """Whether the call goes with the others; then it is one of them."""
+        first, parcel = self.calls[0], call.parcels[0]
+        if not (first.shares and call.shares and self._goes_with(call)):
+            return False
+        rows, size = self._rows + parcel.rows, self._bytes + parcel.bytes
+        if not _fits(rows, size, self._settings) or parcel.schema_version != first.parcels[0].schema_version:
+            return False
+        self._rows, self._bytes = rows, size
+        self.calls.append(call)
+        self.touched = united(self.touched, call.touched)
+        return True
+
+    def _goes_with(self, call: Call) -> bool:
+        return self._reached(call) == self.after and (self.after is None or apart(call.touched, self.touched))
+
+    def _reached(self, call: Call) -> int | None:
+        return None if call.after is None else self._own.passed(call.after, call.touched)

@@ -1,0 +1,133 @@
+"""Calls that come together share segments, however each of them got hold of its table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.errors import ConstraintViolation, LakewardenError
+from lakewarden.log.objects.gather import Gathering
+from lakewarden.storage.local import LocalObjects
+from tests.fixtures.bucket import path_of
+from tests.fixtures.lakes import NOTES, make_notes, strong
+
+_THREADS = 16
+
+Call = Callable[[], object]
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri) as opened:
+        make_notes(opened)
+        opened.sql("CREATE SHARED TABLE chat.shared (id BIGINT PRIMARY KEY, text TEXT)")
+        yield opened
+
+
+class Crowd:
+    """Calls of as many threads, all of which come while the first one's segment is put."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._first, self._go_on = threading.Event(), threading.Event()
+        self._gatherings: set[Gathering] = set()
+        create, append = LocalObjects.create, Gathering.append
+
+        def held(store: LocalObjects, key: str, data: bytes) -> None:
+            if "/segments/" in key and not self._first.is_set():
+                self._first.set()
+                assert self._go_on.wait(30)
+            create(store, key, data)
+
+        def noted(gathering: Gathering, *rest: object) -> object:
+            self._gatherings.add(gathering)
+            return append(gathering, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(LocalObjects, "create", held)
+        monkeypatch.setattr(Gathering, "append", noted)
+
+    def run(self, calls: Sequence[Call]) -> list[object]:
+        """What each call returns, or raises."""
+        with ThreadPoolExecutor(len(calls)) as pool:
+            first = pool.submit(_outcome, calls[0])
+            assert self._first.wait(30)
+            rest = [pool.submit(_outcome, call) for call in calls[1:]]
+            while not self._all_there(rest):
+                threading.Event().wait(0.001)
+            self._go_on.set()
+            return [each.result(30) for each in (first, *rest)]
+
+    def _all_there(self, rest: Sequence[Future[object]]) -> bool:
+        waiting = sum(len(gathering._waiting) for gathering in self._gatherings)
+        return waiting + sum(each.done() for each in rest) >= len(rest)
+
+
+def _outcome(call: Call) -> object:
+    try:
+        return call()
+    except LakewardenError as error:
+        return error
+
+
+def _segments(lake: Lakehouse, table: str) -> int:
+    log_id = lake.table(table).table.log_id
+    return len(list((path_of(lake.warehouse.uri) / "_lakewarden" / "log" / log_id / "segments").iterdir()))
+
+
+def test_writes_through_clients_that_are_made_anew_share_a_segment(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(number: int) -> object:
+        return lake.table(NOTES).write([{"id": number, "text": "t"}], user=f"u{number % 3}")
+
+    Crowd(monkeypatch).run([partial(write, number) for number in range(_THREADS)])
+    assert _segments(lake, NOTES) == 2, "the first one's, and one for all that came meanwhile"
+    assert sorted(key for number in range(3) for key in strong(lake.table(NOTES), f"u{number}")) == list(range(_THREADS))
+
+
+@pytest.mark.parametrize(("table", "users"), [("chat.notes", _THREADS), ("chat.notes", 1), ("chat.shared", 1)])
+def test_inserts_share_a_segment(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, table: str, users: int) -> None:
+    def insert(number: int) -> object:
+        return lake.sql(f"INSERT INTO {table} VALUES ({number}, 't')", user=f"u{number % users}")
+
+    outcomes = Crowd(monkeypatch).run([partial(insert, number) for number in range(_THREADS)])
+    assert not [each for each in outcomes if isinstance(each, LakewardenError)]
+    assert _segments(lake, table) == 2, "the first one's, and one for all that came meanwhile"
+
+
+def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def insert(number: int) -> object:
+        return lake.sql(f"INSERT INTO chat.shared VALUES (1, 'by {number}')")
+
+    outcomes = Crowd(monkeypatch).run([partial(insert, number) for number in range(4)])
+    assert sorted(isinstance(each, ConstraintViolation) for each in outcomes) == [False, True, True, True]
+
+
+def test_updates_of_one_scope_see_each_other(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.sql("INSERT INTO chat.shared VALUES (1, '')")
+
+    def update(number: int) -> object:
+        return lake.sql(f"UPDATE chat.shared SET text = text || '{number}' WHERE id = 1")
+
+    Crowd(monkeypatch).run([partial(update, number) for number in range(4)])
+    text = strong(lake.table("chat.shared"), None)[1]
+    assert sorted(text) == ["0", "1", "2", "3"], "no update is lost"
+
+
+def test_a_table_made_anew_under_its_name_has_a_log_of_its_own(lake: Lakehouse) -> None:
+    lake.table(NOTES).write([{"id": 1, "text": "old"}], user="u")
+    lake.drop_table(NOTES)
+    make_notes(lake)
+    lake.table(NOTES).write([{"id": 2, "text": "new"}], user="u")
+    assert strong(lake.table(NOTES), "u") == {2: "new"}
+
+
+def test_a_column_added_meanwhile_is_written_through_the_same_log(lake: Lakehouse) -> None:
+    before = lake.table(NOTES)
+    before.write([{"id": 1, "text": "t"}], user="u")
+    lake.sql(f"ALTER TABLE {NOTES} ADD COLUMN more TEXT")
+    lake.table(NOTES).write([{"id": 2, "text": "t", "more": "m"}], user="u")
+    before.write([{"id": 3, "text": "t"}], user="u")
+    assert {row["id"]: row["more"] for row in lake.table(NOTES).read(user="u").to_pylist()} == {1: None, 2: "m", 3: None}
