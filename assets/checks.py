@@ -17,7 +17,6 @@ from assets.metadata import table_value
 from assets.tables import asset_key
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.log.objects.view import read_view
 from lakewarden.operations.check import CheckTask, check_scope
 from lakewarden.scope import Scope
 from lakewarden.warehouse import cold_tables
@@ -101,7 +100,7 @@ def _result(key: dg.AssetKey, check: str, looks: Sequence[Look], verdicts: Seque
 
 
 def _agreement(key: dg.AssetKey, looks: Sequence[Look], lake: Lakehouse, table: Table) -> dg.AssetCheckResult:
-    log_end = read_view(lake.warehouse.state, table.log_id, lake.warehouse.headers).end
+    log_end = lake.warehouse.log(table).view().end
     findings = [
         one
         for look in looks

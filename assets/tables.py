@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
-from lakewarden.log.objects.names import home as log_home
 from lakewarden.scope import TableName
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
@@ -79,7 +78,7 @@ def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.D
 def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
     """Where all of the table lies; each event links its own scope. A STREAM table is its log."""
     if table.type == "STREAM":
-        return join(warehouse.state.uri, log_home(table.log_id))
+        return join(warehouse.state.uri, warehouse.log(table).home)
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return join(warehouse.base(storage), table_prefix(template, table.name, storage.folds_case))
 

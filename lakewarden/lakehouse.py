@@ -68,7 +68,7 @@ class Lakehouse:
         """One reading of each table's log, for all subscriptions of this process."""
         from lakewarden.live.feed import Feeds
 
-        return Feeds(self.warehouse.state, self.warehouse.headers, LiveQueries(self.warehouse.state), time.monotonic)
+        return Feeds(LiveQueries(self.warehouse.state), time.monotonic)
 
     @cached_property
     def _services(self) -> Services:

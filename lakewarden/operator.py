@@ -11,7 +11,6 @@ from lakewarden.catalog.certificate import Certificate
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, LakewardenError, NotFound
-from lakewarden.log.objects.view import read_views
 from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.compact import CompactOptions
@@ -78,7 +77,7 @@ class Operator:
 
         reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
-            forget_expired(self.warehouse, read_views(self.warehouse.state, self.warehouse.headers).sound)
+            forget_expired(self.warehouse, self.warehouse.catalog.read(), self.warehouse.logs.views().sound)
             self._sweep()
             self._expire()
         return reports

@@ -25,10 +25,8 @@ from lakewarden.delta.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
-from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.place import WriterTerms
-from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.registry import OpenLogs
+from lakewarden.log.logs import Logs
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
@@ -55,13 +53,12 @@ class Warehouse:
     erasures: Erasures
     exports: Exports
     places: ScopePlaces
-    headers: HeaderCache
+    logs: Logs
     cold: ColdCache
     settings: Settings
     clock: Clock
     new_id: NewId
     folders: Folders = field(default_factory=Folders)
-    logs: OpenLogs[LogWriter] = field(default_factory=OpenLogs)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
@@ -87,7 +84,7 @@ class Warehouse:
             erasures=erasures,
             exports=Exports(state),
             places=ScopePlaces(state, erasures.mark),
-            headers=HeaderCache(),
+            logs=Logs(state),
             cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,
             clock=clock,
@@ -103,24 +100,25 @@ class Warehouse:
     def locks(self) -> LockFactory:
         return LockFactory(self.state.uri, self.settings.locks)
 
-    def writer(self, table: Table) -> LogWriter:
-        """The one writer of the table's log: whoever appends at the same time shares segments."""
-        return self.logs.of((self.state, self.format, table.log_id), lambda: self._new_writer(table))
+    def log(self, table: Table) -> TableLog:
+        """The write log of the table: one object, for whoever asks. Appends that come together share segments."""
 
-    def _new_writer(self, table: Table) -> LogWriter:
         def still_there() -> None:
             if find_table(self.catalog.read(), table.name).id != table.id:
                 raise NotFound(f"{table.name} was dropped, and another table has its name by now: open it again")
 
-        return LogWriter(
-            self.state,
-            table.log_id,
-            self.settings.log,
-            self.clock,
-            self.new_id,
-            self.erasures.mark,
-            WriterTerms(self.format, self.headers, partial(self._settled, table), still_there),
-        )
+        def terms() -> LogTerms:
+            return LogTerms(
+                self.settings.log,
+                self.clock,
+                self.new_id,
+                self.erasures.mark,
+                self.format,
+                partial(self._settled, table),
+                still_there,
+            )
+
+        return self.logs.of(table.log_id, terms)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
         """What work on one scope needs to know.

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakewarden.catalog.live import LiveQueries
-from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.segment import RowRange, read_chunk
-from lakewarden.log.objects.trail import Trail, read_trail
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import Trail
 
 _MAX_BYTES = 128 << 20
 """Of chunks that wait for the slowest subscriber; beyond it, he reads them again."""
@@ -34,10 +33,8 @@ class Glance:
 class Feed:
     """Safe for threads."""
 
-    def __init__(self, store: ObjectStore, log_id: str, headers: HeaderCache, live: LiveQueries, timer: Timer) -> None:
-        self._store = store
-        self._log_id = log_id
-        self._headers = headers
+    def __init__(self, log: LogReader, live: LiveQueries, timer: Timer) -> None:
+        self._log = log
         self._live = live
         self._timer = timer
         self._lock = threading.Lock()
@@ -54,8 +51,8 @@ class Feed:
             self._places[live_id] = (after, began)
             here = [place for place, at in self._places.values() if began - at < _GONE]
             if len(here) == 1 or last is None or last[1].trail.after > after or began - last[0] >= max_age:
-                trail = read_trail(self._store, self._log_id, min(here), self._headers)
-                self._last = last = (began, Glance(trail, self._live.killed(self._log_id)))
+                trail = self._log.trail(min(here))
+                self._last = last = (began, Glance(trail, self._live.killed(self._log.log_id)))
                 self._chunks = {first: data for first, data in self._chunks.items() if first > min(here)}
             return last[1]
 
@@ -71,7 +68,7 @@ class Feed:
     def _chunk(self, where: RowRange) -> memoryview:
         data = self._chunks.get(where.first_seq)
         if data is None:
-            data = read_chunk(self._store, where)
+            data = self._log.chunk(where)
             if sum(map(len, self._chunks.values())) + len(data) <= _MAX_BYTES:
                 self._chunks[where.first_seq] = data
         return data
@@ -91,14 +88,14 @@ class Feed:
 class Feeds:
     """The feeds of one open warehouse, by log. Safe for threads."""
 
-    def __init__(self, store: ObjectStore, headers: HeaderCache, live: LiveQueries, timer: Timer) -> None:
-        self._make: Callable[[str], Feed] = lambda log_id: Feed(store, log_id, headers, live, timer)
+    def __init__(self, live: LiveQueries, timer: Timer) -> None:
+        self._make: Callable[[LogReader], Feed] = lambda log: Feed(log, live, timer)
         self._feeds: dict[str, Feed] = {}
         self._lock = threading.Lock()
 
-    def of(self, log_id: str) -> Feed:
+    def of(self, log: LogReader) -> Feed:
         with self._lock:
-            return self._feeds.get(log_id) or self._feeds.setdefault(log_id, self._make(log_id))
+            return self._feeds.get(log.log_id) or self._feeds.setdefault(log.log_id, self._make(log))
 
     def leave(self, log_id: str, live_id: str) -> None:
         with self._lock:

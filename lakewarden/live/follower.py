@@ -17,12 +17,11 @@ from lakewarden.delta.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
-from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_cut
-from lakewarden.log.objects.segment import RowRange, read_chunk
-from lakewarden.log.objects.trail import Trail, read_trail
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import is_over, undeleted
+from lakewarden.log.view import Trail, UserSigns
 from lakewarden.operations.asof import read_as_of
 from lakewarden.operations.read import read_strong_upto, where_it_lies
 from lakewarden.report import ScopeTarget
@@ -62,9 +61,8 @@ class Follower:
         self._mark = warehouse.erasures.mark(self._user)
         self._fold = Fold()
         self._live = LiveQueries(warehouse.state)
-        cut = newest_cut(warehouse.state, table.log_id)
-        self._began = self._signs(cut)
-        self._check_open(cut)
+        self._began = warehouse.log(table).signs(self._mark)
+        self._check_open(self._began)
         self.place = NOTHING
         """Up to which `_seq` everything was told."""
         now = warehouse.clock()
@@ -95,7 +93,7 @@ class Follower:
         """What has come since, as of a look no older than `max_age` seconds."""
         for _ in range(_ATTEMPTS):
             table = self._table()
-            feed = self._feeds.of(table.log_id)
+            feed = self._feeds.of(self._warehouse.log(table))
             glance = feed.look(self.live_id, self.place, max_age)
             if self.live_id in glance.killed:
                 raise Ended(f"subscription {self.live_id} was killed")
@@ -148,7 +146,7 @@ class Follower:
         """The rows that are live, and the end of the log then."""
         warehouse = self._warehouse
         if table.type != "STREAM":
-            return read_strong_upto(partial(self._target, table), warehouse.state, table.log_id, warehouse.headers)
+            return read_strong_upto(partial(self._target, table), warehouse.log(table))
         for _ in range(_ATTEMPTS):
             trail = self._trail(table)
             try:
@@ -169,7 +167,7 @@ class Follower:
                 rows = _numbered(rows)
                 self._fold.begin(rows, table.schema, self._shown(table, rows))
                 self.place = seq
-                return self._told(table, trail, self._read)
+                return self._told(table, trail, partial(self._read, table))
             except Missing:
                 continue
         raise self._always_settled(table)
@@ -179,32 +177,33 @@ class Follower:
             return self._stream_rows(table, trail, seq)
 
         def read(target: ScopeTarget) -> tuple[pa.Table | None, bool]:
-            return read_as_of(target, self._warehouse.state, trail, seq, self._mark)
+            return read_as_of(target, self._warehouse.log(table), trail, seq, self._mark)
 
         return where_it_lies(partial(self._target, table), read)
 
     def _stream_rows(self, table: Table, trail: Trail, upto: int) -> pa.Table:
         ranges = self._ranges(table, trail, NOTHING)
-        return undeleted(decode(self._read(ranges), ranges, table.schemas).filter(pc.field(SEQ) <= upto))
+        return undeleted(decode(self._read(table, ranges), ranges, table.schemas).filter(pc.field(SEQ) <= upto))
 
-    def _read(self, ranges: Sequence[RowRange]) -> list[memoryview]:
-        return [read_chunk(self._warehouse.state, each) for each in ranges]
+    def _read(self, table: Table, ranges: Sequence[RowRange]) -> list[memoryview]:
+        log = self._warehouse.log(table)
+        return [log.chunk(each) for each in ranges]
 
     def _target(self, table: Table) -> ScopeTarget:
         return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._asked.user))
 
     def _trail(self, table: Table) -> Trail:
-        return read_trail(self._warehouse.state, table.log_id, NOTHING, self._warehouse.headers)
+        return self._warehouse.log(table).trail(NOTHING)
 
     def _check_seq(self, table: Table, trail: Trail, seq: int) -> None:
-        erased = trail.cut.erased.get(self._mark, NOTHING)
+        signs = trail.signs(self._mark)
         if not NOTHING <= seq <= trail.end:
             raise InvalidArgument(f"from_seq {seq} is none that {table.name} has given; its last rows lie below {trail.end + 1}")
-        restored = trail.cut.rewound.get(EVERYBODY, NOTHING)
-        if restored != NOTHING and seq < end_of(restored):
+        if signs.restarted is not None and seq < end_of(signs.restarted):
             raise InvalidArgument(f"from_seq {seq} is from before the warehouse was restored from a backup: subscribe without it")
-        if erased != NOTHING and seq < end_of(erased):
-            raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {end_of(erased)}")
+        if signs.erased is not None and seq < end_of(signs.erased):
+            oldest = end_of(signs.erased)
+            raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {oldest}")
 
     def _always_settled(self, table: Table) -> Conflict:
         return Conflict(f"{table.name} was settled {_ATTEMPTS} times while it was read; try again")
@@ -222,26 +221,23 @@ class Follower:
 
     # Whether it may go on
 
-    def _signs(self, cut: Cut) -> tuple[int | None, int | None]:
-        return cut.erased.get(self._mark), cut.rewound_to(self._mark)
-
-    def _check_open(self, cut: Cut) -> None:
-        if cut.sealed:
+    def _check_open(self, signs: UserSigns) -> None:
+        if signs.dropped:
             raise NotFound(f"table {self._asked.table} was dropped")
-        if self._mark in cut.closed:
+        if signs.closed:
             raise BeingErased(frozenset({self._user}))
 
     def _check(self, trail: Trail, table: Table) -> None:
-        self._check_open(trail.cut)
-        (erased, rewound), (erased_now, rewound_now) = self._began, self._signs(trail.cut)
-        if erased_now not in (None, erased):
+        now = trail.signs(self._mark)
+        self._check_open(now)
+        if now.erased not in (None, self._began.erased):
             raise Ended(f"the rows of {self._asked.table} that were delivered were erased; subscribe again")
-        if rewound_now not in (None, rewound):
+        if now.rewound not in (None, self._began.rewound):
             raise Ended(f"{self._asked.table} was restored: what was delivered is not so any more; subscribe again")
         if table.type != "STREAM" and not trail.complete_after(self.place):
             raise InvalidArgument(
                 f"subscription {self.live_id} has not looked for longer than rows are kept (log.retention_seconds): the oldest"
-                f" from_seq that works is {trail.cut.forgotten}, and it stands at {self.place}; subscribe again"
+                f" from_seq that works is {trail.forgotten}, and it stands at {self.place}; subscribe again"
             )
 
     def _ping(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
-from lakewarden.log.objects.segment import Chunk, Payload, RowRange
+from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.settings import LogSettings
 
 USER = "_user"

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableOptions, TableSchema
 from lakewarden.errors import Conflict
-from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.segment import RowRange
-from lakewarden.log.objects.view import PendingRows, read_view, rows_of
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import end_of, position_of
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT, decode
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import PendingRows
+from lakewarden.storage.objects import Missing
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTEMPTS = 100
@@ -35,30 +35,22 @@ class Expired:
     end: int
 
 
-def read_stream(
-    store: ObjectStore,
-    log_id: str,
-    user: str,
-    schemas: tuple[TableSchema, ...],
-    ttl_seconds: int,
-    now: datetime,
-    cache: HeaderCache,
-) -> pa.Table:
+def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl_seconds: int, now: datetime) -> pa.Table:
     """The rows whose time is not over, in order: the newest schema's columns and `_seq`.
 
     Raises:
         Conflict: evictions kept taking rows away while they were read.
     """
     for _ in range(_ATTEMPTS):
-        pending = read_view(store, log_id, cache).pending.get(user)
+        pending = log.view().pending.get(user)
         live = tuple(each for each in pending.ranges if not is_over(each, ttl_seconds, now)) if pending else ()
         try:
-            rows = rows_of(store, replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
+            rows = log.rows(replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)
         except Missing:
-            cache = HeaderCache()
+            log = log.anew()
             continue
         return undeleted(rows)
-    raise Conflict(f"log {log_id} of {store.uri} was evicted {_ATTEMPTS} times while it was read; try again")
+    raise Conflict(f"log {log.log_id} was evicted {_ATTEMPTS} times while it was read; try again")
 
 
 def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expired | None:

@@ -9,7 +9,6 @@ from lakewarden.catalog.evolution import Alteration, altered, tightens
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation, InUse
-from lakewarden.log.objects.view import read_view
 from lakewarden.operations.read import read_stream_scope, read_strong
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.scope import Scope, TableName
@@ -46,7 +45,7 @@ def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column:
         if table.schema.append_only:
             rows = read_stream_scope(warehouse, table, scope.user or "")
         else:
-            rows = read_strong(partial(warehouse.target, catalog, scope), warehouse.state, table.log_id, warehouse.headers)
+            rows = read_strong(partial(warehouse.target, catalog, scope), warehouse.log(table))
         if rows.column(column).null_count:
             raise ConstraintViolation(
                 f"column {column!r} of {table.name} cannot become NOT NULL: a row of {scope} has NULL there"
@@ -54,7 +53,7 @@ def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column:
 
 
 def _scopes_with_rows(warehouse: Warehouse, table: Table) -> list[Scope]:
-    hot = read_view(warehouse.state, table.log_id, warehouse.headers).pending
+    hot = warehouse.log(table).view().pending
     return sorted({*scopes_of(warehouse, table, None), *(Scope(table.name, user or None) for user in hot)}, key=str)
 
 

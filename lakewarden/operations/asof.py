@@ -13,17 +13,17 @@ from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
-from lakewarden.log.objects.segment import RowRange, read_chunk
-from lakewarden.log.objects.trail import Trail
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import Trail
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import ObjectStore
 
 _NO_TABLE = Base(None, NOTHING, ())
 
 
-def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, mark: str) -> tuple[pa.Table | None, bool]:
+def read_as_of(target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str) -> tuple[pa.Table | None, bool]:
     """The rows that were live then, the newest schema's columns and `_seq`, or None if the trail is older than the table;
     and whether no flush can have gone elsewhere, as `operations.read.where_it_lies` asks.
 
@@ -41,14 +41,14 @@ def read_as_of(target: ScopeTarget, state: ObjectStore, trail: Trail, seq: int, 
         return None, False
     ranges = trail.ranges(target.scope.user or "", base.settled)
     _check(target, trail, base, ranges)
-    hot = decode([read_chunk(state, each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
+    hot = decode([log.chunk(each) for each in ranges if each.first_seq <= seq], _upto(ranges, seq), target.schemas)
     hot = hot.filter((pc.field(SEQ) > base.settled) & (pc.field(SEQ) <= seq))
     sure = table is not None and not is_frozen(table, target)
     return merged(_cold(target, base), hot, target.schema.primary_key), sure
 
 
 def _rewound(trail: Trail, mark: str) -> int | None:
-    position = trail.cut.rewound_to(mark)
+    position = trail.signs(mark).rewound
     return None if position is None else end_of(position)
 
 

@@ -21,8 +21,6 @@ from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.log.objects.mend import faults_of
-from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import LAST_POSITION, end_of, position_of
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
@@ -88,7 +86,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
 def _check_log(warehouse: Warehouse, table: Table) -> Finding:
     """Whether every object of the table's log is there that something above it needs."""
     try:
-        faults = faults_of(warehouse.state, table.log_id)
+        faults = warehouse.log(table).faults()
     except LakewardenError as error:
         return Finding(str(table.name), "log", False, error.code, error.message)
     if not faults:
@@ -174,7 +172,7 @@ def _uploads(place: Location, now: datetime) -> str:
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool) -> Iterable[CheckTask]:
     """The scopes of one table. `sound`: its log can be read."""
-    end = read_view(warehouse.state, table.log_id, warehouse.headers).end if sound else UNKNOWN
+    end = warehouse.log(table).view().end if sound else UNKNOWN
     hot = hot_files(warehouse, table) if sound else {}
     for scope in scopes_of(warehouse, table, None):
         kept, moving = hot.get(scope.user, frozenset()), table.move is not None

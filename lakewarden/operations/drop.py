@@ -15,7 +15,6 @@ from lakewarden.clock import CarriedClock
 from lakewarden.delta.committing import Committer
 from lakewarden.delta.fence import fence
 from lakewarden.errors import Conflict
-from lakewarden.log.objects.seal import remove_log
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import remove_floors
 from lakewarden.operations.presence import Presence
@@ -66,7 +65,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     present = _present(warehouse, name)
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
     table = catalog.tables[name]
-    remove_log(warehouse.state, table.log_id)
+    warehouse.log(table).drop()
     clock = CarriedClock.of(warehouse.clock)
     targets = _targets(warehouse, catalog, table)
     reports = run(drop_scope, [Sized(DropTask(target, job_id, clock), _SCOPE_COST) for target in targets])

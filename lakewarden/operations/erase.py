@@ -23,8 +23,8 @@ from lakewarden.delta.fence import fence_settled
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.objects.closing import close_user, is_shut, leave_out, open_user
-from lakewarden.log.objects.view import PendingRows
+from lakewarden.log.logs import reader_of
+from lakewarden.log.view import PendingRows
 from lakewarden.operations.asked import EraseAsked, forget_asked, keep_asked
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.elsewhere import clear, places_elsewhere
@@ -112,7 +112,7 @@ def erase(
     forget_asked(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
-        close_user(warehouse.state, table.log_id, mark)
+        warehouse.log(table).close_user(mark)
     reach("erase:closed")
     scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
     reach("erase:cut")
@@ -148,7 +148,7 @@ def erase(
     if not asked.tables:
         warehouse.erasures.remember(mark, warehouse.clock())
     for table in tables:
-        open_user(warehouse.state, table.log_id, mark)
+        warehouse.log(table).open_user(mark)
     warehouse.erasures.end(tally.erasure)
     return certificate
 
@@ -157,7 +157,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
     """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
 
     def still() -> None:
-        if not is_shut(state_store(task.state_uri), task.log_id, task.mark):
+        if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
             raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
 
     def steps() -> Steps[ScopeReport]:
@@ -205,18 +205,7 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
         if cold:
             warehouse.registry.add(table.id, {user})
 
-    upto = leave_out(
-        warehouse.state,
-        table.log_id,
-        user,
-        tally.erasure.mark,
-        settings=warehouse.settings.log,
-        new_id=warehouse.new_id,
-        now=warehouse.clock(),
-        segment_format=warehouse.format,
-        found=found,
-        reach=reach,
-    )
+    upto = warehouse.log(table).leave_out(user, warehouse.clock(), found=found, reach=reach)
     target = warehouse.target_of(catalog, table, user)
     sizes = place_of(target.location).sizes() if cold else {}
     if not tally.counts.of(name).files:  # else what lies there may be a fence by now

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
-from lakewarden.log.objects.names import home
-from lakewarden.log.objects.settle import settle
-from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.stream import Expired, to_evict
 from lakewarden.report import Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
@@ -36,20 +33,15 @@ def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
 
 
 def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:
-    view = read_view(warehouse.state, table.log_id, warehouse.headers)
+    log = warehouse.log(table)
+    view = log.view()
     now = warehouse.clock()
     wanted = (pending for pending in view.pending.values() if user in (None, pending.user))
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
     if gone and not dry_run:
-        _settle(warehouse, view, {each.user: each.end for each in gone})
+        log.settle(view, {each.user: each.end for each in gone}, keep=False)  # what expired is of no use to subscribers either
     outcome: Outcome = "planned" if dry_run else "done"
     return [_report(warehouse, table, each, outcome, job_id) for each in gone]
-
-
-def _settle(warehouse: Warehouse, view: LogView, marks: Mapping[str, int]) -> None:
-    """What expired is of no use to subscribers either: nothing is kept of it."""
-    settings = warehouse.settings.log
-    settle(warehouse.state, view, marks, settings=settings, new_id=warehouse.new_id, cache=warehouse.headers)
 
 
 def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome, job_id: str) -> ScopeReport:
@@ -57,7 +49,7 @@ def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome,
         Scope(table.name, gone.user),
         "evict",
         outcome,
-        Location(warehouse.state.uri).below(home(table.log_id)),
+        Location(warehouse.state.uri).below(warehouse.log(table).home),
         reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can go",
         parameters={"job_id": job_id},
         metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},

@@ -13,8 +13,7 @@ from lakewarden.catalog.known import NOTHING, FloorPlace, Known
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.view import read_view
+from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -191,7 +190,7 @@ def check_floor(state: ObjectStore, standing: Standing) -> None:
     stored = floor_at(FloorPlace.on_storage(root.location, table_floor.table_id))
     expected = floor_at(table_floor).look(RECENT_SECONDS).storages.get(root.identity, NOTHING)
     settled = stored.position()
-    if settled > last_position and settled > (end := read_view(state, log_id, HeaderCache()).last_position):
+    if settled > last_position and settled > (end := reader_of(state, log_id).view().last_position):
         raise Corrupt(
             f"log {log_id} of {state.uri} ends at position {end}, and storage {root.storage_id!r} knows of rows up to position"
             f" {settled}: the warehouse's state is older than its data, as after a restore from a backup; lakewarden repair"

@@ -20,12 +20,10 @@ from lakewarden.delta.proof import check_settled
 from lakewarden.errors import Conflict, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.drain import drain
-from lakewarden.log.objects.closing import gone_since
-from lakewarden.log.objects.history import has_expired
-from lakewarden.log.objects.settle import settle
-from lakewarden.log.objects.view import LogView, PendingRows, make_durable, read_views
+from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.log.scope import LogScope
+from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.job import new_job_id
@@ -74,17 +72,17 @@ def flush_scopes(
     A scope that fails keeps its rows in the log; the others are done.
     """
     catalog = warehouse.catalog.read()
-    found = read_views(warehouse.state, warehouse.headers)
+    found = warehouse.logs.views()
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = [one for one in _pending(catalog, views) if wanted(one.scope)]
-    flushed = {one.table.log_id for one in due}
-    forget_expired(warehouse, {log_id: view for log_id, view in views.items() if log_id not in flushed})
+    logs = {one.table.log_id: warehouse.log(one.table) for one in due}
+    forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
     unread = list(_unread(warehouse, catalog, found.faults, wanted))
     if not due:
         return unread
-    for log_id in sorted(flushed):
-        make_durable(warehouse.state, views[log_id])
+    for log_id in sorted(logs):
+        logs[log_id].make_durable(views[log_id])
     reach("planned")
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
@@ -133,8 +131,8 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
 
 def hot_scope(task: FlushTask) -> LogScope:
     """The scope's pending rows, as the job planned them."""
-    store = state_store(task.state_uri)
-    return LogScope(store, task.log_id, task.pending.user, task.target.schemas, task.end, task.pending)
+    log = reader_of(state_store(task.state_uri), task.log_id)
+    return LogScope(log, task.pending.user, task.target.schemas, task.end, task.pending)
 
 
 def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
@@ -220,20 +218,20 @@ def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogV
         if one.scope.user is not None:
             warehouse.settle_place(catalog, one.table, one.scope.user)
             users[one.table.log_id].add(one.scope.user)
-    table_ids = {one.table.log_id: one.table.id for one in due}
-    gone = {log_id: _register(warehouse, table_ids[log_id], views[log_id], found) for log_id, found in users.items()}
+    tables = {one.table.log_id: one.table for one in due}
+    gone = {log_id: _register(warehouse, tables[log_id], views[log_id], found) for log_id, found in users.items()}
     return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
 
 
-def _register(warehouse: Warehouse, table_id: str, view: LogView, users: set[str]) -> set[str]:
+def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]) -> set[str]:
     """Which of them were erased meanwhile, and so are not recorded."""
-    new = users - warehouse.registry.users(table_id)
+    new = users - warehouse.registry.users(table.id)
     if not new:
         return set()
-    noted = warehouse.registry.add(table_id, new)
-    gone = gone_since(warehouse.state, view, new, warehouse.erasures.mark)
+    noted = warehouse.registry.add(table.id, new)
+    gone = warehouse.log(table).gone_since(view, new)
     if gone:
-        warehouse.registry.withdraw(table_id, noted, gone)
+        warehouse.registry.withdraw(table.id, noted, gone)
     return gone
 
 
@@ -287,7 +285,7 @@ def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[S
 
 
 def _settle(
-    warehouse: Warehouse, views: dict[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
+    warehouse: Warehouse, views: Mapping[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
 ) -> None:
     """Tells each table's log which scopes are in their Delta tables; those that failed keep their rows."""
     settled: dict[str, dict[str, int]] = defaultdict(dict)
@@ -298,22 +296,13 @@ def _settle(
         settle_log(warehouse, views[log_id], marks, reach)
 
 
-def forget_expired(warehouse: Warehouse, views: Mapping[str, LogView]) -> None:
-    """Gives up what was kept for subscribers for long enough."""
-    for view in views.values():
-        if has_expired(view.cut, warehouse.settings.log.retention_seconds, warehouse.clock()):
-            settle_log(warehouse, view, {})
-
-
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Tells one log up to which `_seq` each user's rows are durably in their Delta tables, or dropped."""
-    settle(
-        warehouse.state,
-        view,
-        marks,
-        settings=warehouse.settings.log,
-        new_id=warehouse.new_id,
-        now=warehouse.clock(),
-        cache=warehouse.headers,
-        reach=reach,
-    )
+    """Tells a log, which the job has open, up to which `_seq` each user's rows are durably in their Delta tables."""
+    warehouse.logs.opened(view.log_id).settle(view, marks, reach=reach)
+
+
+def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView]) -> None:
+    """Gives up what was kept for subscribers for long enough."""
+    for table in catalog.tables.values():
+        if table.log_id in views:
+            warehouse.log(table).forget_expired(views[table.log_id])

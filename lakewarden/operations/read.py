@@ -16,12 +16,11 @@ from lakewarden.delta.rows import empty_rows, merged, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.drain import read_hot
-from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.view import read_view
 from lakewarden.log.scope import LogScope
 from lakewarden.log.stream import read_stream
+from lakewarden.log.table_log import LogReader
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import Warehouse
 
 Freshness = Literal["strong", "eventual"]
@@ -114,38 +113,26 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
     """The rows of a STREAM table's scope whose time is not over, in order: the newest schema's columns and `_seq`."""
     ttl = table.options.ttl_seconds
     assert ttl is not None, "a STREAM table has a TTL"
-    return read_stream(warehouse.state, table.log_id, user, table.schemas, ttl, warehouse.clock(), warehouse.headers)
+    return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
 
 
-def read_strong(
-    place: Place,
-    state: ObjectStore,
-    log_id: str,
-    headers: HeaderCache,
-    wanted: Wanted = EVERYTHING,
-    cache: ColdCache | None = None,
-) -> pa.Table:
+def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
-    return read_strong_upto(place, state, log_id, headers, wanted, cache)[0]
+    return read_strong_upto(place, log, wanted, cache)[0]
 
 
 def read_strong_upto(
-    place: Place,
-    state: ObjectStore,
-    log_id: str,
-    headers: HeaderCache,
-    wanted: Wanted = EVERYTHING,
-    cache: ColdCache | None = None,
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None
 ) -> tuple[pa.Table, int]:
     """The same, and the last possible `_seq` of what was read."""
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
         def look() -> LogScope:
-            return LogScope.of(state, read_view(state, log_id, headers), target.scope.user or "", target.schemas)
+            return LogScope.of(log, log.view(), target.scope.user or "", target.schemas)
 
         found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()

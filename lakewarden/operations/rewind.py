@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakewarden.log.objects.rewound import note_rewound, take_position
-from lakewarden.log.objects.view import LogView, make_durable, read_view
+from lakewarden.log.table_log import TableLog
+from lakewarden.log.view import LogView
 from lakewarden.operations.fanout import Run
-from lakewarden.operations.flush import FlushLarge, flush_scopes, settle_log
+from lakewarden.operations.flush import FlushLarge, flush_scopes
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import targets_of
@@ -37,14 +37,19 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
     """
     catalog = warehouse.catalog.read()
     targets = targets_of(warehouse, catalog, [str(asked.table)], asked.user)
-    view = read_view(warehouse.state, find_table(catalog, asked.table).log_id, warehouse.headers)
+    log = warehouse.log(find_table(catalog, asked.table))
+    view = log.view()
     plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True, job_id=asked.job_id)
     if asked.dry_run:
         return [_with_pending(plan, view, asked) for plan in plans]
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
-    make = _discard if asked.discard_pending else _flush_first
-    made = {report.scope: report for report in make(warehouse, run, large, asked, sound, view)}
-    _tell_subscribers(warehouse, view.log_id, [report for report in made.values() if report.outcome == "done"])
+    if asked.discard_pending:
+        reports = _discard(warehouse, run, asked, sound, log, view)
+    else:
+        reports = _flush_first(warehouse, run, large, asked, sound, view)
+    made = {report.scope: report for report in reports}
+    if marks := [warehouse.erasures.mark(report.scope.user or "") for report in made.values() if report.outcome == "done"]:
+        log.note_rewound(marks)
     return [made.get(plan.scope, plan) for plan in plans]
 
 
@@ -67,25 +72,16 @@ def _flush_first(
 
 
 def _discard(
-    warehouse: Warehouse, run: Run, _large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
+    warehouse: Warehouse, run: Run, asked: Rewind, targets: Sequence[ScopeTarget], log: TableLog, view: LogView
 ) -> list[ScopeReport]:
     """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
-    make_durable(warehouse.state, view)
+    log.make_durable(view)
     options = replace(asked.options, discard_to=view.end)
     reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id)
     settled = {report.scope.user or "": view.end for report in reports if report.fault is None}
     if settled:
-        settle_log(warehouse, view, settled)
+        log.settle(view, settled)
     return reports
-
-
-def _tell_subscribers(warehouse: Warehouse, log_id: str, restored: Sequence[ScopeReport]) -> None:
-    """Notes in the log whose rows went back, which no row of it says. The position tells who came before and who after."""
-    marks = [warehouse.erasures.mark(report.scope.user or "") for report in restored]
-    if marks:
-        mark, new_id = warehouse.erasures.mark, warehouse.new_id
-        position = take_position(warehouse.state, log_id, mark, new_id, segment_format=warehouse.format)
-        note_rewound(warehouse.state, log_id, marks, position)
 
 
 def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:

@@ -13,7 +13,6 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
-from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.files import file_columns, is_stored_file, references
 from lakewarden.storage.objects import Missing, StoredObject
@@ -29,12 +28,11 @@ def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[
         Conflict: flushes kept settling the rows while they were read.
     """
     columns = file_columns(table.schema)
+    log = warehouse.log(table)
     for _ in range(_ATTEMPTS):
-        pending = read_view(warehouse.state, table.log_id, warehouse.headers).pending if columns else {}
+        pending = log.view().pending if columns else {}
         try:
-            return {
-                user or None: _referred(rows_of(warehouse.state, rows, table.schemas), columns) for user, rows in pending.items()
-            }
+            return {user or None: _referred(log.rows(rows, table.schemas), columns) for user, rows in pending.items()}
         except Missing:
             continue  # a flush settled them meanwhile
     raise Conflict(f"the log of {table.name} was settled {_ATTEMPTS} times while it was read; try again")

@@ -20,7 +20,6 @@ from lakewarden.delta.committing import Committer
 from lakewarden.delta.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.log.objects.names import home
 from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
@@ -103,7 +102,7 @@ def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
     found = {ground: _sweep_ground(warehouse, ground, marks, before, sweeper) for ground, marks in wanted.items()}
     seals = 0
     for grave in graves:
-        over = grave.log_id is None or _sweep_log(warehouse.state, grave.log_id, before)
+        over = grave.log_id is None or warehouse.logs.remove(grave.log_id, before)
         seals += grave.log_id is not None and over
         if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
             warehouse.state.delete([grave.key])
@@ -165,17 +164,6 @@ def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
         root = warehouse.root(storage)
         if overlaps(root.location.uri, place.uri, folds_case=True):
             confirm(root, RECENT_SECONDS)
-
-
-def _sweep_log(state: ObjectStore, log_id: str, before: datetime) -> bool:
-    """Removes a sealed log, the seal last; whether it is gone. One that was written to lately has to wait."""
-    found = state.list(home(log_id))
-    if any(each.modified >= before for each in found):
-        return False
-    keys = [each.key for each in found]
-    state.delete([key for key in keys if "/cuts/" not in key])
-    state.delete(keys)
-    return True
 
 
 def _due(state: ObjectStore, before: datetime) -> list[str]:

@@ -14,12 +14,12 @@ from functools import partial
 
 from lakewarden.catalog.changes import identify
 from lakewarden.catalog.founding import FILE, NEWEST_FORMAT, Identity
-from lakewarden.catalog.known import NOTHING, Known
+from lakewarden.catalog.known import Known
 from lakewarden.catalog.model import Catalog, Storage
 from lakewarden.delta.freezing import frozen_version, is_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, StorageUnavailable
-from lakewarden.log.objects.view import read_view
+from lakewarden.log.logs import Logs
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.report import ScopeTarget
@@ -66,7 +66,7 @@ def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
     _look_at(warehouse, catalog)
     for storage in catalog.storages.values():
         _identify(warehouse, storage)
-    newest = replace(warehouse, format=NEWEST_FORMAT)
+    newest = replace(warehouse, format=NEWEST_FORMAT, logs=Logs(warehouse.state))
     catalog = newest.catalog.read()
     found = [one for one in _look_at(newest, catalog) if one.known is not None]
     raise_floors([Noted(one.target, one.known) for one in found if one.known is not None]).check()
@@ -95,9 +95,9 @@ def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
     found: list[_Found] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for table in cold_tables(catalog):
-            view = read_view(warehouse.state, table.log_id, warehouse.headers)
+            view = warehouse.log(table).view()
             targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
-            flushed = table.type != "SHARED" or view.cut.upto > NOTHING  # the scope of a SHARED table is never registered
+            flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
             found += pool.map(partial(_look, flushed=flushed), targets)
     return found
 

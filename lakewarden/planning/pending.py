@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
-from lakewarden.log.objects.view import LogView, read_views
+from lakewarden.log.view import LogView
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, cold_tables
 
@@ -37,11 +37,11 @@ class Due:
 
 def pending_in(warehouse: Warehouse) -> list[Pending]:
     """Every scope with hot rows, oldest first; those of a table whose log is corrupt are not known."""
-    views = read_views(warehouse.state, warehouse.headers).sound
+    views = warehouse.logs.views().sound
     return pending_scopes(cold_tables(warehouse.catalog.read()), views)
 
 
-def pending_scopes(tables: Iterable[Table], views: dict[str, LogView]) -> list[Pending]:
+def pending_scopes(tables: Iterable[Table], views: Mapping[str, LogView]) -> list[Pending]:
     """Every scope with hot rows, oldest first. `views` by log partition id."""
     found = [
         Pending(table.name, rows.user or None, rows.rows, rows.bytes, rows.oldest)

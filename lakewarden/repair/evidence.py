@@ -22,14 +22,15 @@ from lakewarden.delta.schema import file_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.log.objects.segment import RowRange, read_chunk
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
+from lakewarden.log.table_log import LogReader
 from lakewarden.operations.orphans import data_files
 from lakewarden.repair.decide import with_survival
 from lakewarden.repair.task import RepairTask
 from lakewarden.report import ScopeTarget
-from lakewarden.storage.objects import ObjectStore, StoredObject
+from lakewarden.storage.objects import StoredObject
 
 _RESTORE = "RESTORE"
 
@@ -159,12 +160,12 @@ def _as_log(target: ScopeTarget, rows: pa.Table) -> pa.Table:
     return rows.append_column(OP, pa.array([UPSERT] * rows.num_rows, pa.int8())).select(wanted.names).cast(wanted)
 
 
-def rows_of_log(state: ObjectStore, target: ScopeTarget, ranges: Sequence[RowRange], upto: int) -> pa.Table:
+def rows_of_log(log: LogReader, target: ScopeTarget, ranges: Sequence[RowRange], upto: int) -> pa.Table:
     """Rows and tombstones that the log and its history still have of the scope, not beyond `upto`, as `decide` has them.
 
     Raises:
         Missing: the log was cleaned meanwhile.
     """
     wanted = [each for each in ranges if each.first_seq <= upto]
-    rows = decode([read_chunk(state, each) for each in wanted], wanted, target.schemas)
+    rows = decode([log.chunk(each) for each in wanted], wanted, target.schemas)
     return with_survival(rows.filter(pc.field(SEQ) <= upto), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakewarden.catalog.model import Table
-from lakewarden.log.objects.mend import LogFaults, give_up, jump
+from lakewarden.log.faults import LogFaults
 from lakewarden.log.position import NOTHING
 from lakewarden.repair.report import Repaired
 from lakewarden.scope import Scope
@@ -26,7 +26,7 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
     planned = Repaired(Scope(table.name, None), "planned", "log", faults.summary, rows_lost=lost)
     if dry_run:
         return [planned]
-    give_up(warehouse.state, faults)
+    warehouse.log(table).give_up(faults)
     return [planned.ended("done")]
 
 
@@ -40,13 +40,5 @@ def behind(warehouse: Warehouse, table: Table, position: int, watermarks: Mappin
     planned = Repaired(Scope(table.name, None), "planned", "log", f"{reason}; every subscription ends")
     if dry_run:
         return [planned]
-    jump(
-        warehouse.state,
-        table.log_id,
-        position,
-        watermarks,
-        settings=warehouse.settings.log,
-        new_id=warehouse.new_id,
-        mark=warehouse.erasures.mark,
-    )
+    warehouse.log(table).jump(position, watermarks)
     return [planned.ended("done")]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.rows import read_files
+from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ
 from lakewarden.repair.decide import Decided, decide, doubt_after
@@ -32,7 +33,7 @@ def rebuild(task: RepairTask, look: Look) -> Rebuilt:
     target, watermark = task.target, max(look.watermark, task.known_watermark)
     base = listed(task, look.listing) or last_whole(target, look.newest, look.sizes)
     files = () if look.foreign else look.listing
-    hot = rows_of_log(state_store(task.state_uri), target, task.ranges, watermark)
+    hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
     found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
     rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
     decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))

@@ -15,10 +15,8 @@ from lakewarden.catalog.known import FloorPlace, Known
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import CarriedClock
 from lakewarden.errors import BeingErased, LakewardenError
-from lakewarden.log.objects.mend import faults_of
-from lakewarden.log.objects.rewound import note_rewound, take_position
-from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.view import Trail
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.presence import Presence
@@ -86,15 +84,15 @@ class _TableRepair:
     table: Table
 
     def repaired(self) -> list[Repaired]:
-        table, state, dry_run = self.table, self.warehouse.state, self.request.dry_run
+        table, log, dry_run = self.table, self.warehouse.log(self.table), self.request.dry_run
         targets = self._targets()
         Presence.of(targets).check()
         settled = self._settled()
-        faults = faults_of(state, table.log_id)
+        faults = log.faults()
         logs = without_lost(self.warehouse, table, faults, settled, dry_run=dry_run)
         if faults and dry_run:
             return logs  # until they are given up, the log cannot be read, and its rows are what scopes are repaired from
-        trail = read_trail(state, table.log_id, NOTHING, self.warehouse.headers)
+        trail = log.trail(NOTHING)
         scopes = self._scopes(targets, trail, settled)
         last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
         if self.request.restored or trail.view.last_position < last:
@@ -138,20 +136,19 @@ class _TableRepair:
 
     def _task(self, target: ScopeTarget, trail: Trail, settled: int, clock: CarriedClock) -> RepairTask:
         user = target.scope.user or ""
-        mark, cut = self.warehouse.erasures.mark(user), trail.cut
-        if mark in cut.closed:
+        signs = trail.signs(self.warehouse.erasures.mark(user))
+        if signs.closed:
             raise BeingErased(frozenset([user]))
-        history = [each.last_seq for header in trail.history for each in header.ranges if each.user == user]
-        rewound = cut.rewound_to(mark)
         shown = trail.view.last_position
         return RepairTask(
             target=target,
             state_uri=self.warehouse.state.uri,
+            log_id=self.table.log_id,
             ranges=trail.ranges(user, NOTHING),
-            complete_after=max(cut.forgotten, end_of(settled) if settled > shown else NOTHING),
-            settled_upto=max([cut.settled.get(user, NOTHING), *history]),
-            erased_upto=end_of(cut.erased.get(mark, NOTHING)),
-            rewound_upto=NOTHING if rewound is None else end_of(rewound),
+            complete_after=max(trail.forgotten, end_of(settled) if settled > shown else NOTHING),
+            settled_upto=trail.settled_upto(user),
+            erased_upto=NOTHING if signs.erased is None else end_of(signs.erased),
+            rewound_upto=NOTHING if signs.rewound is None else end_of(signs.rewound),
             dry_run=self.request.dry_run,
             job_id=self.job_id,
             clock=clock,
@@ -160,8 +157,4 @@ class _TableRepair:
     def _tell_subscribers(self, marks: Sequence[str]) -> None:
         """Rows changed that no row of the log tells of, as with a restore."""
         if marks and any(marks):
-            state, log_id = self.warehouse.state, self.table.log_id
-            position = take_position(
-                state, log_id, self.warehouse.erasures.mark, self.warehouse.new_id, segment_format=self.warehouse.format
-            )
-            note_rewound(state, log_id, marks, position)
+            self.warehouse.log(self.table).note_rewound(marks)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakewarden.catalog.known import Known
 from lakewarden.clock import CarriedClock
-from lakewarden.log.objects.segment import RowRange
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 from lakewarden.report import ScopeTarget
 
@@ -17,6 +17,7 @@ class RepairTask:
 
     target: ScopeTarget
     state_uri: str
+    log_id: str
     ranges: tuple[RowRange, ...]
     """Where the log and its history hold rows of the scope."""
     complete_after: int

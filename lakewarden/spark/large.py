@@ -24,10 +24,11 @@ from lakewarden.delta.reading import open_file
 from lakewarden.delta.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
-from lakewarden.log.objects.view import PendingRows, rows_of
+from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.scope import LogScope
+from lakewarden.log.view import PendingRows
 from lakewarden.operations.fanout import guarded
 from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -131,7 +132,7 @@ class _LargeCold:
         pieces = [replace(pending, ranges=(one,)) for one in pending.ranges]
         schema = rows_schema(self._target.schema).append(pa.field(OP, pa.int8()))
         watermark = self.watermark()
-        rows = self._frame(_hot_reader(self._task.state_uri, self._target, pieces), len(pieces), schema)
+        rows = self._frame(_hot_reader(self._task, pieces), len(pieces), schema)
         return rows.filter((F.col(SEQ) > (NOTHING if watermark is None else watermark)) & (F.col(SEQ) <= end))
 
     def _cold(self, files: Sequence[DataFile]) -> DataFrame:
@@ -188,11 +189,12 @@ class _LargeCold:
         return self._session.range(0, pieces, 1, pieces).mapInArrow(pull, from_arrow_schema(schema))
 
 
-def _hot_reader(state_uri: str, target: ScopeTarget, pieces: Sequence[PendingRows]) -> Callable[[int], pa.Table]:
-    names = [*rows_schema(target.schema).names, OP]
+def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int], pa.Table]:
+    state_uri, log_id, schemas = task.state_uri, task.log_id, task.target.schemas
+    names = [*rows_schema(task.target.schema).names, OP]
 
     def read(number: int) -> pa.Table:
-        return rows_of(state_store(state_uri), pieces[number], target.schemas).select(names)
+        return reader_of(state_store(state_uri), log_id).rows(pieces[number], schemas).select(names)
 
     return read
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
-from lakewarden.log.objects.view import read_view
 from lakewarden.operations.active import AlreadyActive
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.enqueue import enqueue
@@ -92,7 +91,7 @@ def _waits(context: Context, table: Table) -> bool:
     """Whether the table has rows to flush, or a log that a flush has to say something about."""
     warehouse = context.warehouse
     try:
-        return bool(read_view(warehouse.state, table.log_id, warehouse.headers).pending)
+        return bool(warehouse.log(table).view().pending)
     except Corrupt:
         return True
 

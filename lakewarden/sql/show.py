@@ -11,7 +11,6 @@ from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound
-from lakewarden.log.objects.view import read_view
 from lakewarden.operations.export import own_place
 from lakewarden.operations.health import health
 from lakewarden.operations.job import Job
@@ -112,9 +111,7 @@ def show_stats(context: Context, statement: of.ShowStats) -> Rows:
     if not can(table.type, "cold tier"):
         return _figures({"rows": TableClient.of(context.warehouse, table).read(user=context.owner(table)).num_rows})
     state = _state(context, table)
-    warehouse = context.warehouse
-    view = read_view(warehouse.state, table.log_id, warehouse.headers)
-    hot = view.pending.get(context.owner(table) or "")
+    hot = context.warehouse.log(table).view().pending.get(context.owner(table) or "")
     return _figures(
         {
             "pending_rows": hot.rows if hot else 0,

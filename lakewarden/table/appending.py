@@ -11,13 +11,10 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
-from lakewarden.log.objects.closing import is_closed
-from lakewarden.log.objects.touched import Touched
-from lakewarden.log.objects.view import read_view
-from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER, LogBatch
+from lakewarden.log.touched import Touched
 from lakewarden.operations.filing import Filing, Held
 from lakewarden.operations.read import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
@@ -37,11 +34,10 @@ class TableAppender:
     """Appends to the log of the table that `reader` reads."""
 
     reader: TableReader
-    writer: LogWriter
 
     def append(self, batch: LogBatch) -> Receipt:
         """Behind whatever is there."""
-        return self.writer.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
+        return self.reader.log.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
 
     def insert(self, batch: LogBatch, filing: Filing) -> Receipt:
         """Raises:
@@ -62,10 +58,10 @@ class TableAppender:
         Args:
             keys: which rows are read and written, where it is not all of the users'.
         """
-        table, warehouse = self.reader.table, self.reader.warehouse
+        table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
             for _ in range(_ATTEMPTS):
-                view = read_view(warehouse.state, table.log_id, warehouse.headers)
+                view = log.view()
                 batch = decide()
                 if not batch.rows.num_rows:
                     filing.undo()
@@ -73,7 +69,7 @@ class TableAppender:
                 held = list(self._held(batch))
                 filing.store()
                 try:
-                    receipt = self.writer.append(batch, position_of(view.end), keys)
+                    receipt = log.append(batch, position_of(view.end), keys)
                 except Conflict:
                     continue
                 filing.settle(held, self._brought(batch))
@@ -107,7 +103,7 @@ class TableAppender:
         Returns the key of a new note. A user who is being erased gets none.
         """
         table, warehouse = self.reader.table, self.reader.warehouse
-        if is_closed(warehouse.state, table.log_id, user, warehouse.erasures.mark):
+        if self.reader.log.signs(warehouse.erasures.mark(user)).closed:
             raise BeingErased(frozenset({user}))
         warehouse.settle_place(warehouse.catalog.read(), table, user)
         known = user in warehouse.registry.users(table.id)

@@ -15,10 +15,10 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
-from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
+from lakewarden.log.table_log import TableLog
 from lakewarden.operations.leases import Lease, hold, release
 from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, where_it_lies
 from lakewarden.report import ScopeTarget
@@ -40,13 +40,13 @@ class TableClient:
 
     warehouse: Warehouse
     table: Table
-    writer: LogWriter
+    log: TableLog
     author: str = OPERATOR.user
     """Who writes; of USER and STREAM tables, rows are their scope's user's."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, table: Table) -> TableClient:
-        return cls(warehouse, table, warehouse.writer(table))
+        return cls(warehouse, table, warehouse.log(table))
 
     def by(self, author: str) -> TableClient:
         """The same table, written by another user."""
@@ -54,7 +54,7 @@ class TableClient:
 
     @cached_property
     def reader(self) -> TableReader:
-        return TableReader(self.warehouse, self.table)
+        return TableReader(self.warehouse, self.table, self.log)
 
     @cached_property
     def _intake(self) -> TableIntake:
@@ -62,7 +62,7 @@ class TableClient:
 
     @cached_property
     def _appender(self) -> TableAppender:
-        return TableAppender(self.reader, self.writer)
+        return TableAppender(self.reader)
 
     @cached_property
     def _filed(self) -> FiledRows:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.log.objects.gather import Receipt
+from lakewarden.log.receipt import Receipt
 from lakewarden.operations.files import load_file
 from lakewarden.operations.read import Wanted, where_it_lies
 from lakewarden.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, take_files

@@ -11,6 +11,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.rows import matches
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import SEQ
+from lakewarden.log.table_log import TableLog
 from lakewarden.operations.read import Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.report import ScopeTarget
 from lakewarden.rows.validate import keys
@@ -24,6 +25,7 @@ class TableReader:
 
     warehouse: Warehouse
     table: Table
+    log: TableLog
 
     def target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
@@ -45,7 +47,7 @@ class TableReader:
         else:
             warehouse = self.warehouse
             place = partial(self.target, user)
-            rows = read_strong(place, warehouse.state, self.table.log_id, warehouse.headers, wanted, warehouse.cold)
+            rows = read_strong(place, self.log, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def stream(self, user: str | None) -> pa.Table:

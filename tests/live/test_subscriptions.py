@@ -26,6 +26,7 @@ from lakewarden.errors import (
 )
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
+from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
@@ -140,7 +141,7 @@ def _reads(uri: str, subscribers: int) -> Counter[str]:
     reads: Counter[str] = Counter()
     with Lakehouse.open(uri) as plain:
         store = Store(Path(plain.warehouse.state.uri))
-        lake = Lakehouse(replace(plain.warehouse, state=store, headers=HeaderCache()), Engine(Settings(), silent, None))
+        lake = Lakehouse(replace(plain.warehouse, state=store, logs=Logs(store)), Engine(Settings(), silent, None))
         board = shared(plain)
         live = [lake.subscribe("SELECT * FROM chat.board") for _ in range(subscribers)]
         store.before = lambda call, key: reads.update([key.split("/")[2]] if call == "get" and key.startswith("log/") else [])
@@ -229,7 +230,7 @@ def test_an_erasure_ends_it_and_leaves_nothing_that_was_kept(lake: Lakehouse, ta
         with pytest.raises(Ended, match="erased"):
             ada.poll()
         assert bob.poll() == []
-    trail = read_trail(state, log_id, -1, lake.warehouse.headers)
+    trail = read_trail(state, log_id, -1, HeaderCache())
     assert (trail.ranges("ada", -1), sum(each.rows for each in trail.ranges("bob", -1))) == ((), 2)
     with lake.subscribe(ALL, user="bob", from_seq=seqs["bob"]) as bob:
         assert told(bob.poll()) == [("insert", 2)]
@@ -424,7 +425,8 @@ def test_a_store_that_fails_at_any_call_loses_nothing(warehouse_uri: str) -> Non
     with Lakehouse.open(warehouse_uri) as plain:
         store = Store(Path(plain.warehouse.state.uri))
         catalog = CatalogStore(store, plain.warehouse.clock)
-        lake = Lakehouse(replace(plain.warehouse, state=store, catalog=catalog), Engine(Settings(), silent, None))
+        watched = replace(plain.warehouse, state=store, catalog=catalog, logs=Logs(store))
+        lake = Lakehouse(watched, Engine(Settings(), silent, None))
         table = make_notes(plain)
         live = lake.subscribe(ALL, user="u", batch_size=1)
         failed = 0

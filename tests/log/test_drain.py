@@ -11,12 +11,13 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import Drained, drain, read_hot
+from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import end_of
 from lakewarden.log.scope import LogScope
 from lakewarden.settings import LogSettings
 from lakewarden.storage.steps import Steps, alone
-from tests.log.build import NOTES, Store, ids_of, notes, view_of, writer
+from tests.log.build import LOG, NOTES, Store, ids_of, notes, view_of, writer
 
 
 @dataclass
@@ -46,7 +47,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def scope(store: Store) -> LogScope:
-    return LogScope.of(store, view_of(store), "u", (NOTES,))
+    return LogScope.of(ObjectReader(store, LOG), view_of(store), "u", (NOTES,))
 
 
 def test_pending_rows_are_committed_once(store: Store) -> None:

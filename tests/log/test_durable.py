@@ -20,6 +20,7 @@ from lakewarden.log.objects.advance import advance
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.closing import close_user, leave_out
 from lakewarden.log.objects.cut import newest_cut
+from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.seal import remove_log
 from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.view import make_durable
@@ -156,7 +157,7 @@ def test_what_is_seen_is_made_durable_before_it_is_committed_elsewhere(store: St
     with failing(directory("segments")), pytest.raises(NotDurable):
         make_durable(store, view)
     with failing(directory("segments")), pytest.raises(NotDurable):
-        LogScope.of(store, view, "u", (NOTES,)).again()
+        LogScope.of(ObjectReader(store, LOG), view, "u", (NOTES,)).again()
     settle_all(store)
     make_durable(store, view)  # settled meanwhile: its cut is durable
     make_durable(store, view_of(store))

@@ -17,11 +17,11 @@ from lakewarden.clock import HELD_AT_MOST, random_id
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.closing import close_user
 from lakewarden.log.objects.place import WriterTerms
-from lakewarden.log.objects.touched import Touched
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
 

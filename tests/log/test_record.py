@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
-from lakewarden.log.objects.segment import Chunk, RowRange
+from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.record import DELETE, OP, SEQ, UPSERT, USER, LogBatch, decode, encode, log_batch, log_schema
 from lakewarden.settings import LogSettings
 from tests.log.build import NOTES, column, joined, notes

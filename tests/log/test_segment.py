@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.segment import (
     Carried,
-    Chunk,
     pack_carry,
     pack_segment,
     read_carry,

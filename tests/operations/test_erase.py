@@ -17,12 +17,14 @@ from lakewarden.catalog.certificate import Certificate
 from lakewarden.catalog.changes import begin_drop
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.closing import close_user, open_user
-from lakewarden.log.objects.segment import Chunk, pack_segment
-from lakewarden.log.objects.touched import Touched
-from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.objects.segment import pack_segment
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch
+from lakewarden.log.table_log import LogTerms
+from lakewarden.log.touched import Touched
 from lakewarden.operations.asked import EraseAsked
 from lakewarden.operations.erase import erase
 from lakewarden.operations.fanout import in_process
@@ -218,16 +220,16 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     """Its writer looked before the user was closed."""
     mark = lake.warehouse.erasures.mark("ann")
 
-    class Late(LogWriter):
+    class Late(ObjectLog):
         def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
             close_user(lake.warehouse.state, photos.table.log_id, mark)
             return super().append(batch, after, keys)
 
     warehouse = lake.warehouse
-    settings, clock, new_id = warehouse.settings.log, warehouse.clock, warehouse.new_id
-    slow = Late(warehouse.state, photos.table.log_id, settings, clock, new_id, warehouse.erasures.mark)
+    terms = LogTerms(warehouse.settings.log, warehouse.clock, warehouse.new_id, warehouse.erasures.mark, warehouse.format)
+    slow = Late(warehouse.state, photos.table.log_id, terms)
     with pytest.raises(BeingErased):
-        replace(photos, writer=slow).put_file({"id": 2}, "photo", b"token-of-ann", name="b.txt", user="ann")
+        replace(photos, log=slow).put_file({"id": 2}, "photo", b"token-of-ann", name="b.txt", user="ann")
     assert raw_hits(lake, "token-of-ann") == []
     assert photos.users() == []
 

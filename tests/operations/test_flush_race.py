@@ -15,7 +15,8 @@ from lakewarden import Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import LakewardenError
 from lakewarden.faults import Reach
-from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.table_log import LogTerms
 from lakewarden.storage.objects import ObjectStore, StoredObject
 from tests.fixtures.children import CONTEXT, ended, exit_statuses, start
 from tests.fixtures.lakes import (
@@ -175,11 +176,10 @@ def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event
         client = lake.table(NOTES)
         warehouse = lake.warehouse
         store = _HeldStore(warehouse.state, reach)
-        writer = LogWriter(
-            store, client.table.log_id, warehouse.settings.log, clock, random_id, warehouse.erasures.mark, reach=reach
-        )
+        terms = LogTerms(warehouse.settings.log, clock, random_id, warehouse.erasures.mark, warehouse.format)
+        slow = ObjectLog(store, client.table.log_id, terms, reach=reach)
         try:
-            replace(client, writer=writer).write(notes({500: "slow"}), user="ann")
+            replace(client, log=slow).write(notes({500: "slow"}), user="ann")
         except LakewardenError as error:
             outcome.write_text(f"refused: {error.code}")
             return

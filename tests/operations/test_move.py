@@ -358,7 +358,7 @@ def test_the_first_flush_of_a_scope_cannot_miss_the_move(lake: Lakehouse) -> Non
 
 
 def test_a_reader_that_slept_finds_the_rows_where_they_lie(lake: Lakehouse) -> None:
-    table, warehouse = _table(lake), lake.warehouse
+    table = _table(lake)
     old = _target(lake, "ann")
     found: list[ScopeTarget] = []
 
@@ -370,7 +370,7 @@ def test_a_reader_that_slept_finds_the_rows_where_they_lie(lake: Lakehouse) -> N
             lake.flush(NOTES)
         return found[-1]
 
-    rows = read_strong(slept, warehouse.state, table.table.log_id, warehouse.headers)
+    rows = read_strong(slept, table.log)
     assert {row["id"]: row["text"] for row in rows.to_pylist()} == _ALL
     found.clear()
     assert {row["id"]: row["text"] for row in read_cold(slept).to_pylist()} == _ALL

@@ -20,7 +20,6 @@ from lakewarden.cli.main import main
 from lakewarden.connection import Connection, Location
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InUse, InvalidArgument, LakewardenError, NotFound, StorageRefused, StorageUnavailable, Unsupported
-from lakewarden.log.objects.view import read_views
 from lakewarden.storage.open import open_store
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.minio import MinioServer, serve_minio
@@ -328,7 +327,7 @@ def test_no_secret_is_printed_or_kept(other_minio: MinioServer, tmp_path: Path) 
             table.write(notes({number: "x"}), user="u")
             lake.flush()
         table.write(notes({9: "hot"}), user="u")
-        assert read_views(lake.warehouse.state, lake.warehouse.headers).sound
+        assert lake.warehouse.logs.views().sound
     for words in ("compact", "history", "optimize", "vacuum", "flush"):
         assert run(words, NOTES, *(["--user", "u"] if words == "history" else [])) == 0
     for listing in (["storage", "list"], ["check"], ["check", "s", "--extended"], ["status"], ["jobs", "list"]):

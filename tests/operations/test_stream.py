@@ -147,11 +147,8 @@ def test_one_user_s_rows_can_be_evicted_alone(lake: Lakehouse, clock: Clock) -> 
     assert log_files(lake) == []
 
 
-def _size_of(lake: Lakehouse, table: TableClient) -> int:
-    from lakewarden.log.objects.view import read_view
-
-    pending = read_view(lake.warehouse.state, table.table.log_id, lake.warehouse.headers).pending
-    return pending["u"].bytes
+def _size_of(table: TableClient) -> int:
+    return table.log.view().pending["u"].bytes
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("time_based", [3]), ("size_based", [2, 3]), ("hybrid", [3])])
@@ -159,7 +156,7 @@ def test_a_strategy_evicts_by_what_it_is_called_after(lake: Lakehouse, clock: Cl
     """Three writes of one size: two have expired, and two fit."""
     sized = _stream(lake)
     sized.write(_rows(1), user="u")
-    one = _size_of(lake, sized)
+    one = _size_of(sized)
     lake.drop_table(_NAME)
     table = _stream(lake, {"EVICTION_STRATEGY": strategy, "MAX_STREAM_SIZE_BYTES": str(2 * one)})
     table.write(_rows(1), user="u")
@@ -177,7 +174,7 @@ def test_a_size_is_each_scope_s_own_and_zero_is_any(lake: Lakehouse) -> None:
         table.write(_rows(id_), user="u")
     table.write(_rows(9), user="v")
     assert lake.evict(_NAME) == []
-    limit = _size_of(lake, table) // 5 * 3 // 2  # one write and a half
+    limit = _size_of(table) // 5 * 3 // 2  # one write and a half
     lake.drop_table(_NAME)
     table = _stream(lake, {"EVICTION_STRATEGY": "hybrid", "MAX_STREAM_SIZE_BYTES": str(limit)})
     for id_ in range(5):

@@ -14,6 +14,7 @@ import pytest
 from lakewarden import Column
 from lakewarden.cli.main import main
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound
+from lakewarden.log.objects.log import ObjectLog
 from lakewarden.repair import run as run_module
 from lakewarden.repair import scope as scope_module
 from tests.repair.states import FORGOTTEN, HURT, OTHER, TABLE, Died, Scene
@@ -162,7 +163,7 @@ STEPS: list[tuple[Any, str]] = [
     (scope_module, "_commit"),
     (run_module, "repair_scope"),
     (run_module, "raise_floors"),
-    (run_module, "note_rewound"),
+    (ObjectLog, "note_rewound"),
 ]
 
 

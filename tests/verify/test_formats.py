@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.catalog.known import SCHEMA
-from lakewarden.log.objects.segment import Carried, Chunk, pack_carry, pack_segment
+from lakewarden.log.chunk import Chunk
+from lakewarden.log.objects.segment import Carried, pack_carry, pack_segment
 from lakewarden.verify import formats
 
 

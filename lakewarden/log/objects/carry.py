@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakewarden.clock import NewId
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.history import Leaving
-from lakewarden.log.objects.segment import Carried, RowRange, pack_carry, read_chunks
+from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 

@@ -26,11 +26,13 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut, newest_cut, read_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.nextcut import cut_without
-from lakewarden.log.objects.place import PROBES, Mark
+from lakewarden.log.objects.place import PROBES
 from lakewarden.log.objects.segment import LINKED, pack_segment, read_carry
 from lakewarden.log.objects.settle import make_cut
-from lakewarden.log.objects.view import LogView, PendingRows, check_given_up, read_view
+from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.table_log import Mark
+from lakewarden.log.view import PendingRows
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -104,18 +106,6 @@ def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: 
         return set(users)
     left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(view.pending[user].first_seq) for user in users}
     return {user for user in users if left_out[user] or mark(user) in cut.closed}
-
-
-def is_closed(store: ObjectStore, log_id: str, user: str, mark: Mark) -> bool:
-    """Whether the user is being erased from this table."""
-    closed = newest_cut(store, log_id).closed
-    return bool(closed) and mark(user) in closed
-
-
-def is_shut(store: ObjectStore, log_id: str, mark: str) -> bool:
-    """Whether nothing of the user can be appended: closed, or the table's log sealed for good."""
-    cut = newest_cut(store, log_id)
-    return cut.sealed or mark in cut.closed
 
 
 def _closed(cut: Cut, mark: str) -> Cut | None:

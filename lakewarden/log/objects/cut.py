@@ -16,6 +16,7 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.segment import UNKNOWN, short
 from lakewarden.log.position import NOTHING, end_of
+from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
 
 REMEMBERED = 512
@@ -83,6 +84,11 @@ class Cut:
     def rewound_to(self, mark: str) -> int | None:
         """The position that was taken after the last restore of a user's table; None where none is known."""
         return max((self.rewound[key] for key in (mark, EVERYBODY) if key in self.rewound), default=None)
+
+    def signs(self, mark: str) -> UserSigns:
+        """What the cut says of the user with this keyed hash."""
+        everybody = self.rewound.get(EVERYBODY)
+        return UserSigns(self.sealed, mark in self.closed, self.erased.get(mark), self.rewound_to(mark), everybody)
 
     def covers(self, position: int) -> bool:
         """Whether nobody needs to read a segment that is put at the position from now on."""

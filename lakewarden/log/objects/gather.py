@@ -16,12 +16,12 @@ from datetime import timedelta
 
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.group import Call, Group, Parcel
 from lakewarden.log.objects.place import Placing, Segment
-from lakewarden.log.objects.segment import Chunk
-from lakewarden.log.objects.touched import OwnPuts, Touched
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
+from lakewarden.log.touched import OwnPuts, Touched
 from lakewarden.settings import LogSettings
 
 _LONG_SLEEP = timedelta(seconds=60)
@@ -44,6 +44,7 @@ class Gathering:
         self._new_id = new_id
         self._still_there = still_there
         self._seen = clock()
+        self._doubted = False
         self._own = OwnPuts()
         self._lock = threading.Lock()
         self._waiting: deque[Call] = deque()
@@ -62,6 +63,10 @@ class Gathering:
         if call.receipt is None:
             raise call.error or _interrupted()
         return call.receipt
+
+    def look_again(self) -> None:
+        """The next append looks at the log as a new process would."""
+        self._doubted = True
 
     def _lead(self) -> None:
         """Serves the first waiting calls, of which our own is the very first; then hands over."""
@@ -144,7 +149,8 @@ class Gathering:
     def _put(self, schema_version: int, chunks: Sequence[Chunk], after: int | None) -> int:
         put_id = self._new_id()
         began = self._clock()
-        if began - self._seen > _LONG_SLEEP:
+        if self._doubted or began - self._seen > _LONG_SLEEP:
+            self._doubted = False
             self._placing.slept()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()

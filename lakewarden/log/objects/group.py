@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.errors import LakewardenError
-from lakewarden.log.objects.segment import Chunk
-from lakewarden.log.objects.touched import OwnPuts, Touched, apart, united
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.receipt import Receipt
+from lakewarden.log.touched import OwnPuts, Touched, apart, united
 from lakewarden.settings import LogSettings
 
 

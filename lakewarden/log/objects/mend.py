@@ -13,6 +13,7 @@ from itertools import pairwise
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.faults import no_faults
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.advance import advance
 from lakewarden.log.objects.cache import HeaderCache
@@ -20,11 +21,11 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.objects.history import History
 from lakewarden.log.objects.nextcut import NextCut
-from lakewarden.log.objects.place import Mark
-from lakewarden.log.objects.segment import Header, RowRange, read_carry, read_segment, rows_before, same_put
+from lakewarden.log.objects.segment import Header, read_carry, read_segment, rows_before, same_put
 from lakewarden.log.objects.settle import make_cut
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.log.table_log import Mark
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore
 

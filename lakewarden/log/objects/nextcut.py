@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.history import Chunks, History, history_after, history_without
-from lakewarden.log.objects.segment import Header, RowRange
+from lakewarden.log.objects.segment import Header
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.settings import LogSettings

@@ -23,13 +23,15 @@ from lakewarden.errors import (
     StorageUnavailable,
 )
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
-from lakewarden.log.objects.segment import LINKED, Chunk, pack_segment, read_put_id
+from lakewarden.log.objects.segment import LINKED, pack_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
+from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 PROBES = 8
@@ -41,10 +43,6 @@ _LOST_RACES = 10_000
 
 _WAITS = (0.0, 0.02, 0.1, 0.5, 2.0)
 """Seconds before each look for a put whose answer was lost; then the outcome is called unknown."""
-
-
-Mark = Callable[[str], str]
-"""The keyed hash by which a cut names a user who is being erased."""
 
 
 class _Fate(Enum):

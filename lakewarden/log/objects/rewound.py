@@ -8,8 +8,9 @@ from dataclasses import replace
 from lakewarden.clock import NewId
 from lakewarden.log.objects.advance import advance
 from lakewarden.log.objects.cut import EVERYBODY, Cut
-from lakewarden.log.objects.place import Mark, Placing, Segment, WriterTerms
+from lakewarden.log.objects.place import Placing, Segment, WriterTerms
 from lakewarden.log.objects.segment import LINKED
+from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import ObjectStore
 
 _REMEMBERED = 1000

@@ -2,12 +2,15 @@
 
 The seal is a cut past every position there can be. A writer looks at the cuts after its put, so it meets the seal
 whatever it had read before; the seal stays when all else is removed, for the sake of a writer that sleeps, until a vacuum
-sweeps it away (operations/sweep.py).
+sweeps it away (`remove_seal`).
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.objects import names
 from lakewarden.log.objects.advance import advance
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut
@@ -30,3 +33,14 @@ def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> 
     seal(store, log_id)
     reach("seal:sealed")
     clean(store, log_id, reach=reach)
+
+
+def remove_seal(store: ObjectStore, log_id: str, before: datetime) -> bool:
+    """Removes a sealed log, the seal last; whether it is gone. One that was written to since that moment has to wait."""
+    found = store.list(names.home(log_id))
+    if any(each.modified >= before for each in found):
+        return False
+    keys = [each.key for each in found]
+    store.delete([key for key in keys if "/cuts/" not in key])
+    store.delete(keys)
+    return True

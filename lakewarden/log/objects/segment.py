@@ -23,6 +23,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
@@ -46,16 +47,6 @@ _COUNT_BYTES = 3
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
 
-Payload = bytes | memoryview
-
-
-class Chunk(NamedTuple):
-    """Rows of one user, encoded, on their way into a segment."""
-
-    user: str
-    rows: int
-    data: Payload
-
 
 class Carried(NamedTuple):
     """A chunk that moves from a segment into a carry object, with what it was given when it was appended."""
@@ -66,24 +57,6 @@ class Carried(NamedTuple):
     first_seq: int
     schema_version: int
     stored_at: int
-
-
-class RowRange(NamedTuple):
-    """Where a chunk lies, and what it needs to be read. A tuple, because planning makes one per scope and segment."""
-
-    key: str
-    put_id: str
-    user: str
-    rows: int
-    offset: int
-    length: int
-    first_seq: int
-    schema_version: int
-    stored_at: int
-
-    @property
-    def last_seq(self) -> int:
-        return self.first_seq + self.rows - 1
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakewarden.errors import Conflict
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.segment import Header, RowRange, read_carry
+from lakewarden.log.objects.segment import Header, read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
+from lakewarden.log.position import NOTHING
+from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
@@ -32,6 +35,10 @@ class Trail:
         """The last possible `_seq` of what was seen."""
         return self.view.end
 
+    @property
+    def forgotten(self) -> int:
+        return self.cut.forgotten
+
     def complete_after(self, seq: int) -> bool:
         """Whether every row of the log beyond this `_seq` is here. One scope's rows may all be here even if not."""
         return seq >= max(self.after, self.cut.forgotten)
@@ -39,6 +46,14 @@ class Trail:
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
         return tuple(each for each in self._by_user.get(user, ()) if each.last_seq > after)
+
+    def settled_upto(self, user: str) -> int:
+        """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""
+        kept = [each.last_seq for header in self.history for each in header.ranges if each.user == user]
+        return max([self.cut.settled.get(user, NOTHING), *kept])
+
+    def signs(self, mark: str) -> UserSigns:
+        return self.cut.signs(mark)
 
     @cached_property
     def _by_user(self) -> dict[str, list[RowRange]]:

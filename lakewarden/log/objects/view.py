@@ -16,40 +16,21 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import Cut, newest_version, read_cut
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segment import UNKNOWN, Header, RowRange, read_carry, read_chunk
+from lakewarden.log.objects.segment import UNKNOWN, Header, read_carry, read_chunk
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
+from lakewarden.log.view import LogViews, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
 """Starts of one read. Each new one means that a flush settled something meanwhile."""
-
-
-@dataclass(frozen=True)
-class PendingRows:
-    """A user's rows that no flush has settled; small and picklable, it travels to the task that flushes them."""
-
-    user: str
-    rows: int
-    bytes: int
-    oldest: datetime
-    """When the oldest one was stored, by its writer's clock."""
-    ranges: tuple[RowRange, ...]
-    """Ascending by `_seq`."""
-
-    @property
-    def first_seq(self) -> int:
-        return self.ranges[0].first_seq
-
-    @property
-    def last_seq(self) -> int:
-        return self.ranges[-1].last_seq
 
 
 @dataclass(frozen=True)
@@ -74,13 +55,9 @@ class LogView:
         """The last possible `_seq` of what was read: a flush of the view settles up to here."""
         return end_of(self.last_position)
 
-
-@dataclass(frozen=True)
-class LogViews:
-    """Partitions by their ids. What is wrong with one hides no other."""
-
-    sound: dict[str, LogView]
-    faults: dict[str, Terminal]
+    @property
+    def settled(self) -> bool:
+        return self.cut.upto > NOTHING
 
 
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
@@ -97,7 +74,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
-def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews:
+def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews[LogView]:
     """Every partition of the warehouse in which something lies, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.

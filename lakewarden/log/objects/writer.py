@@ -9,11 +9,12 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.place import Mark, Placing, WriterTerms
-from lakewarden.log.objects.touched import Touched
+from lakewarden.log.objects.place import Placing, WriterTerms
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
+from lakewarden.log.table_log import Mark
+from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 
@@ -38,6 +39,10 @@ class LogWriter:
         self._settings = settings
         placing = Placing(store, log_id, mark, terms, pause=pause, reach=reach)
         self._gathering = Gathering(placing, settings, clock, new_id, terms.still_there)
+
+    def look_again(self) -> None:
+        """The next append looks at the log as a new process would."""
+        self._gathering.look_again()
 
     def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from lakewarden.clock import NewId
 from lakewarden.log import drain
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
 from lakewarden.log.objects import clean, closing, cut, history, names, nextcut, place, segment, settle, view
 from lakewarden.log.objects.cache import HeaderCache
@@ -22,7 +23,7 @@ from lakewarden.log.objects.history import History
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.nextcut import NextCut
 from lakewarden.log.objects.place import Placing, Segment
-from lakewarden.log.objects.segment import Header, RowRange
+from lakewarden.log.objects.segment import Header
 from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of

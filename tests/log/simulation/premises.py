@@ -21,6 +21,7 @@ from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions
 from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.errors import Corrupt, StorageUnavailable
+from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.view import read_view
 from lakewarden.operations import floors, flush, maintain, presence
@@ -75,7 +76,7 @@ class Premises:
             erasures=cast("Any", _Marks()),
             exports=cast("Any", None),
             places=cast("Any", None),
-            headers=HeaderCache(),
+            logs=Logs(state),
             cold=cast("Any", None),
             settings=Settings(log=self.house.settings, flush=FlushSettings(attempts=4)),
             clock=self.house.moment,

@@ -1,0 +1,69 @@
+"""The write logs of a warehouse: one object of each in a process, whoever asks for it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.log import ObjectLog, ObjectReader
+from lakewarden.log.objects.seal import remove_seal
+from lakewarden.log.objects.view import read_views
+from lakewarden.log.table_log import LogReader, LogTerms, TableLog
+from lakewarden.log.view import LogView, LogViews
+from lakewarden.storage.objects import ObjectStore
+
+_KEPT = 256
+"""Logs that stay open although nothing holds them, those used last: each knows where its log ends without a look."""
+
+
+class Logs:
+    """Safe for threads. `store` is rooted at the warehouse's `_lakewarden/`."""
+
+    def __init__(self, store: ObjectStore, kept: int = _KEPT) -> None:
+        self._store = store
+        self._kept = kept
+        self._headers = HeaderCache()
+        self._open: WeakValueDictionary[str, ObjectLog] = WeakValueDictionary()
+        self._recent: OrderedDict[str, ObjectLog] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, log_id: str, terms: Callable[[], LogTerms]) -> TableLog:
+        """The log: one object as long as anything holds it, and a while longer."""
+        with self._lock:
+            log = self._open.get(log_id)
+            if log is None:
+                log = self._open[log_id] = ObjectLog(self._store, log_id, terms(), self._headers)
+            self._recent[log_id] = log
+            self._recent.move_to_end(log_id)
+            if len(self._recent) > self._kept:
+                self._recent.popitem(last=False)
+            return log
+
+    def opened(self, log_id: str) -> TableLog:
+        """A log that the caller has open. Raises `KeyError` where nothing holds it."""
+        return self._open[log_id]
+
+    def views(self) -> LogViews[LogView]:
+        """Every log in which there is something, by one listing. Those of dropped tables are left out.
+
+        For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
+        """
+        found = read_views(self._store, self._headers)
+        with self._lock:
+            doubted = [log for log in self._open.values() if log.log_id in found.faults]
+        for log in doubted:
+            log.look_again()
+        return found
+
+    def remove(self, log_id: str, before: datetime) -> bool:
+        """Removes what is left of the log of a dropped table; whether it is gone. One that was written to since has to wait."""
+        return remove_seal(self._store, log_id, before)
+
+
+def reader_of(store: ObjectStore, log_id: str) -> LogReader:
+    """For a task, which has the place of the state and the log's id alone."""
+    return ObjectReader(store, log_id)

@@ -1,0 +1,178 @@
+"""A table's log of objects (log.table_log): each method is one of the modules beside this one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import Corrupt
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.faults import LogFaults
+from lakewarden.log.objects import mend, names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cut import newest_cut
+from lakewarden.log.objects.history import has_expired
+from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.rewound import note_rewound, take_position
+from lakewarden.log.objects.seal import remove_log
+from lakewarden.log.objects.segment import read_chunk
+from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.trail import Trail, read_trail
+from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
+from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.receipt import Receipt
+from lakewarden.log.record import LogBatch
+from lakewarden.log.table_log import LogTerms
+from lakewarden.log.touched import Touched
+from lakewarden.log.view import LogView as AnyView
+from lakewarden.log.view import PendingRows, UserSigns
+from lakewarden.storage.objects import ObjectStore
+
+
+class ObjectReader:
+    """A `LogReader`."""
+
+    def __init__(self, store: ObjectStore, log_id: str, headers: HeaderCache | None = None) -> None:
+        self._store = store
+        self._log_id = log_id
+        self._headers = headers or HeaderCache()
+
+    @property
+    def log_id(self) -> str:
+        return self._log_id
+
+    @property
+    def home(self) -> str:
+        return names.home(self._log_id)
+
+    def anew(self) -> ObjectReader:
+        return ObjectReader(self._store, self._log_id)
+
+    def view(self) -> LogView:
+        return read_view(self._store, self._log_id, self._headers)
+
+    def make_durable(self, view: AnyView) -> None:
+        make_durable(self._store, _own(view))
+
+    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...]) -> pa.Table:
+        return rows_of(self._store, pending, schemas)
+
+    def chunk(self, where: RowRange) -> memoryview:
+        return read_chunk(self._store, where)
+
+    def trail(self, after: int) -> Trail:
+        return read_trail(self._store, self._log_id, after, self._headers)
+
+    def signs(self, mark: str) -> UserSigns:
+        return newest_cut(self._store, self._log_id).signs(mark)
+
+    def faults(self) -> mend.LogFaults:
+        return mend.faults_of(self._store, self._log_id)
+
+
+class ObjectLog(ObjectReader):
+    """A `TableLog`."""
+
+    def __init__(
+        self, store: ObjectStore, log_id: str, terms: LogTerms, headers: HeaderCache | None = None, *, reach: Reach = no_faults
+    ) -> None:
+        super().__init__(store, log_id, headers)
+        self._terms = terms
+        self._reach = reach
+        self._writer: LogWriter | None = None
+        self._making = threading.Lock()
+
+    def look_again(self) -> None:
+        """The next append looks at the log as a new process would: it was seen to be damaged."""
+        if self._writer is not None:
+            self._writer.look_again()
+
+    def view(self) -> LogView:
+        try:
+            return super().view()
+        except Corrupt:
+            self.look_again()
+            raise
+
+    def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+        with self._making:
+            writer = self._writer = self._writer or self._new_writer()
+        return writer.append(batch, after, keys)
+
+    def _new_writer(self) -> LogWriter:
+        terms = self._terms
+        known = WriterTerms(terms.format, self._headers, terms.floor, terms.still_there)
+        return LogWriter(
+            self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known, reach=self._reach
+        )
+
+    def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool = True, reach: Reach = no_faults) -> None:
+        terms = self._terms
+        now = terms.clock() if keep else None
+        settle(
+            self._store,
+            _own(view),
+            settled,
+            settings=terms.settings,
+            new_id=terms.new_id,
+            now=now,
+            cache=self._headers,
+            reach=reach,
+        )
+
+    def forget_expired(self, view: AnyView) -> None:
+        if has_expired(_own(view).cut, self._terms.settings.retention_seconds, self._terms.clock()):
+            self.settle(view, {})
+
+    def gone_since(self, view: AnyView, users: Collection[str]) -> set[str]:
+        return gone_since(self._store, _own(view), users, self._terms.mark)
+
+    def close_user(self, mark: str) -> None:
+        close_user(self._store, self._log_id, mark)
+
+    def open_user(self, mark: str) -> None:
+        open_user(self._store, self._log_id, mark)
+
+    def leave_out(
+        self, user: str, now: datetime, *, found: Callable[[PendingRows], None] = lambda pending: None, reach: Reach = no_faults
+    ) -> int:
+        terms = self._terms
+        return leave_out(
+            self._store,
+            self._log_id,
+            user,
+            terms.mark(user),
+            settings=terms.settings,
+            new_id=terms.new_id,
+            now=now,
+            segment_format=terms.format,
+            found=found,
+            reach=reach,
+        )
+
+    def note_rewound(self, marks: Sequence[str]) -> None:
+        terms = self._terms
+        position = take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
+        note_rewound(self._store, self._log_id, marks, position)
+
+    def give_up(self, faults: LogFaults) -> None:
+        assert isinstance(faults, mend.LogFaults), "faults of a log of objects"
+        mend.give_up(self._store, faults)
+
+    def jump(self, position: int, settled: Mapping[str, int]) -> None:
+        terms = self._terms
+        mend.jump(self._store, self._log_id, position, settled, settings=terms.settings, new_id=terms.new_id, mark=terms.mark)
+
+    def drop(self) -> None:
+        remove_log(self._store, self._log_id)
+
+
+def _own(view: AnyView) -> LogView:
+    assert isinstance(view, LogView), "a view of a log of objects"
+    return view
