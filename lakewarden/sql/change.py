@@ -98,7 +98,6 @@ def _delete_from_stream(context: Context, statement: Delete, client: TableClient
 
 def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]:
     table = context.table(ref)
-    context.door.allow("write", table)
     return _client(context, table), table, context.owner(table)
 
 

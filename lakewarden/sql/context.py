@@ -1,4 +1,4 @@
-"""Where statements run: a warehouse, a session, and the namespace in use."""
+"""What a statement runs with: for whom, over which catalog, and which tables its queries may read."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from lakewarden.rows.files import Upload
 
 
-@dataclass
+@dataclass(frozen=True)
 class Context:
-    """One run of a text. USE changes `namespace` for the statements that follow."""
+    """Names are looked up in one version of the catalog, so a name means the same for all of a statement."""
 
     services: Services
     door: Door
+    catalog: Catalog
     namespace: str | None = None
     freshness: Freshness = "strong"
     wait: bool = True
     uploads: Mapping[str, Upload] = field(default_factory=dict)
-    fixed: Catalog | None = None
-    """The catalog for all of one query, so that it sees one moment of it, by one look."""
+    readable: Mapping[TableName, Table | TableOf] = field(default_factory=dict)
+    """What the gate lets the queries of the statement read; `bind` says so, and no one asks again."""
 
     @property
     def warehouse(self) -> Warehouse:
@@ -44,22 +45,15 @@ class Context:
     def session(self) -> Session:
         return self.door.session
 
-    def through(self, door: Door) -> Context:
-        """The same, for another session."""
-        return replace(self, door=door)
-
-    def at_once(self) -> Context:
-        """The same, for one query over the catalog as it is now."""
-        return replace(self, fixed=self.warehouse.catalog.read())
-
     @property
     def limits(self) -> Limits:
         """Of each query."""
         settings = self.warehouse.settings.sql
         return Limits(settings.timeout_seconds, settings.result_bytes)
 
-    def catalog(self) -> Catalog:
-        return self.fixed or self.warehouse.catalog.read()
+    def through(self, door: Door) -> Context:
+        """The same, for another session."""
+        return replace(self, door=door)
 
     def named(self, ref: Ref, namespace: str | None = None) -> TableName:
         """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.
@@ -73,15 +67,15 @@ class Context:
         if place.lower() == SYSTEM:
             return TableName(SYSTEM, ref.name.lower())
         meant = TableName(place, ref.name)
-        catalog = self.catalog()
-        there = (*catalog.tables, *catalog.views)
-        return meant if meant in there else next((name for name in there if _alike(name, meant)), meant)
+        if meant in self.catalog.tables or meant in self.catalog.views:
+            return meant
+        return next((name for name in (*self.catalog.tables, *self.catalog.views) if _alike(name, meant)), meant)
 
     def table(self, ref: Ref) -> Table:
         """Raises:
         NotFound, InvalidArgument: no such table.
         """
-        return find_table(self.catalog(), self.named(ref))
+        return find_table(self.catalog, self.named(ref))
 
     def relation(self, ref: Ref, namespace: str | None) -> TableName | ViewQuery:
         """What a name in a query means.
@@ -90,19 +84,19 @@ class Context:
             NotFound, InvalidArgument: nothing.
         """
         name = self.named(ref, namespace)
-        view = self.catalog().views.get(name)
+        view = self.catalog.views.get(name)
         if view is not None:
             return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
         if name.namespace != SYSTEM:
-            find_table(self.catalog(), name)
+            find_table(self.catalog, name)
         return name
 
     def guarded(self, name: TableName) -> Table | TableOf | None:
-        """The table as the gate looks at it; None where there is none."""
+        """The table as the gate looks at it; None where it does not exist."""
         if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
         try:
-            return find_table(self.catalog(), name)
+            return find_table(self.catalog, name)
         except NotFound:
             return None
 

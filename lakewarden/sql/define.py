@@ -26,14 +26,14 @@ from lakewarden.sql.results import Done
 
 
 def create_namespace(context: Context, statement: of.CreateNamespace) -> Done:
-    if statement.if_not_exists and statement.name in context.catalog().namespaces:
+    if statement.if_not_exists and statement.name in context.catalog.namespaces:
         return Done(f"namespace {statement.name} already exists")
     make_namespace(context.warehouse, statement.name)
     return Done(f"namespace {statement.name} created")
 
 
 def drop_namespace(context: Context, statement: of.DropNamespace) -> Done:
-    if statement.if_exists and statement.name not in context.catalog().namespaces:
+    if statement.if_exists and statement.name not in context.catalog.namespaces:
         return Done(f"skipped: there is no namespace {statement.name}")
     remove_namespace(context.warehouse, statement.name, context.services.operator().drop if statement.cascade else None)
     return Done(f"namespace {statement.name} dropped")
@@ -45,15 +45,14 @@ def alter_namespace(context: Context, statement: of.AlterNamespace) -> Done:
 
 
 def use_namespace(context: Context, statement: of.UseNamespace) -> Done:
-    if statement.name not in context.catalog().namespaces:
-        raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog().namespaces) or 'none'}")
-    context.namespace = statement.name
+    if statement.name not in context.catalog.namespaces:
+        raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog.namespaces) or 'none'}")
     return Done(f"namespace {statement.name} is in use")
 
 
 def create_table(context: Context, statement: of.CreateTable) -> Done:
     name = context.named(statement.table)
-    catalog = context.catalog()
+    catalog = context.catalog
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return Done(f"table {name} already exists")
     kind = check_type(statement.type)
@@ -101,7 +100,7 @@ def _change_of(table: Table, change: of.TableChange) -> Alteration:
 
 def drop_table(context: Context, statement: of.DropTable) -> Done:
     name = context.named(statement.table)
-    catalog = context.catalog()
+    catalog = context.catalog
     if name in catalog.views:
         raise InvalidArgument(f"{name} is a view; drop it by DROP VIEW {name}")
     table = catalog.tables.get(name)
@@ -115,7 +114,7 @@ def drop_table(context: Context, statement: of.DropTable) -> Done:
 
 def create_view(context: Context, statement: of.CreateView) -> Done:
     name = context.named(statement.view)
-    if statement.if_not_exists and name in context.catalog().views:
+    if statement.if_not_exists and name in context.catalog.views:
         return Done(f"view {name} already exists")
     make_view(context.warehouse, name, statement.text, replacing=statement.or_replace)
     return Done(f"view {name} created")
@@ -123,14 +122,14 @@ def create_view(context: Context, statement: of.CreateView) -> Done:
 
 def drop_view(context: Context, statement: of.DropView) -> Done:
     name = context.named(statement.view)
-    if statement.if_exists and name not in context.catalog().views:
+    if statement.if_exists and name not in context.catalog.views:
         return Done(f"skipped: there is no view {name}")
     remove_view(context.warehouse, name)
     return Done(f"view {name} dropped")
 
 
 def create_storage(context: Context, statement: of.CreateStorage) -> Done:
-    if statement.id in context.catalog().storages:
+    if statement.id in context.catalog.storages:
         raise AlreadyExists(f"there is a storage {statement.id!r} already")
     config = _config(statement.config)
     wanted = new_storage(
@@ -197,7 +196,7 @@ _CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_st
 
 
 def drop_storage(context: Context, statement: of.DropStorage) -> Done:
-    if statement.if_exists and statement.id not in context.catalog().storages:
+    if statement.if_exists and statement.id not in context.catalog.storages:
         return Done(f"skipped: there is no storage {statement.id}")
     remove_storage(context.warehouse, statement.id)
     return Done(f"storage {statement.id} dropped")
@@ -269,7 +268,7 @@ def _storage_mode(text: str) -> StorageMode:
 
 
 def drop_user(context: Context, statement: of.DropUser) -> Done:
-    user = context.catalog().users.get(statement.name)
+    user = context.catalog.users.get(statement.name)
     if statement.if_exists and (user is None or user.deleted_at is not None):
         return Done(f"skipped: there is no user {statement.name}")
     remove_user(context.warehouse, context.door, statement.name)

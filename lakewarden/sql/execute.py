@@ -1,28 +1,26 @@
-"""One statement: asks the gate, and does it."""
+"""A bound statement, done."""
 
 from __future__ import annotations
 
-from lakewarden.sql import rights, select
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakewarden.sql import select
 from lakewarden.sql import statements as of
-from lakewarden.sql.context import Context
+from lakewarden.sql.bind import Bound
 from lakewarden.sql.results import Result
 
+if TYPE_CHECKING:
+    from lakewarden.rows.files import Upload
 
-def execute(context: Context, statement: of.Statement) -> Result:
-    """Asks the gate once more, since the catalog may have changed, and does it.
 
-    Raises:
-        LakewardenError: it was not done.
+def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
+    """Raises:
+    LakewardenError: it was not done.
     """
-    if isinstance(statement, (of.Query, of.Explain)):
-        context = context.at_once()
-    rights.check(context, statement, {})
-    return _run(context, statement)
-
-
-def _run(context: Context, statement: of.Statement) -> Result:
-    if isinstance(statement, of.ExecuteAs):
-        return _run(context.through(context.door.execute_as(context.catalog(), statement.user)), statement.statement)
+    bound = bound.entered()
+    statement, context = bound.statement, replace(bound.context, uploads=uploads)
     if isinstance(statement, of.Query):
         return select.run(context, statement.query)
     if isinstance(statement, of.Explain):

@@ -36,7 +36,7 @@ def texts(*names: str) -> dict[str, pa.DataType]:
 
 
 def _namespaces(context: Context) -> Iterator[Row]:
-    catalog = context.catalog()
+    catalog = context.catalog
     counts = [table.name.namespace for table in live_tables(catalog)]
     for one in catalog.namespaces.values():
         yield {
@@ -49,7 +49,7 @@ def _namespaces(context: Context) -> Iterator[Row]:
 
 
 def _storages(context: Context) -> Iterator[Row]:
-    return (storage_row(one) for one in context.catalog().storages.values())
+    return (storage_row(one) for one in context.catalog.storages.values())
 
 
 def storage_row(one: Storage) -> Row:
@@ -70,7 +70,7 @@ def storage_row(one: Storage) -> Row:
 
 
 def _users(context: Context) -> Iterator[Row]:
-    return (_user_row(one) for one in context.catalog().users.values())
+    return (_user_row(one) for one in context.catalog.users.values())
 
 
 def _user_row(one: User) -> Row:
@@ -90,7 +90,7 @@ def _user_row(one: User) -> Row:
 
 
 def _tables(context: Context) -> Iterator[Row]:
-    catalog = context.catalog()
+    catalog = context.catalog
     for table in live_tables(catalog):
         yield {
             "namespace_id": table.name.namespace,
@@ -130,7 +130,7 @@ def _options(table: Table) -> str:
 
 
 def _columns(context: Context) -> Iterator[Row]:
-    for table in live_tables(context.catalog()):
+    for table in live_tables(context.catalog):
         names: Row = {"namespace_id": table.name.namespace, "table_name": table.name.name}
         yield from (names | row for row in column_rows(table.schema))
 
@@ -149,7 +149,7 @@ def column_rows(schema: TableSchema) -> Iterator[Row]:
 
 
 def _schemas(context: Context) -> Iterator[Row]:
-    for table in live_tables(context.catalog()):
+    for table in live_tables(context.catalog):
         for schema in table.schemas:
             yield {
                 "table_id": f"{table.name.namespace}:{table.name.name}",

@@ -45,9 +45,9 @@ def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
         raise InvalidArgument(
             f"STORAGE {statement.operation.upper()} ALL: say which, as in ALL IN NAMESPACE chat, or USE one first"
         )
-    if namespace not in context.catalog().namespaces:
+    if namespace not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {namespace!r}")
-    tables = [table for table in cold_tables(context.catalog()) if table.name.namespace == namespace]
+    tables = [table for table in cold_tables(context.catalog) if table.name.namespace == namespace]
     if statement.operation == "compact" and not tables:
         raise NotFound(f"namespace {namespace!r} has no USER or SHARED table to compact")
     return tables

@@ -20,7 +20,7 @@ from lakewarden.warehouse import find_table
 def relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
     if name.namespace == SYSTEM:
         return system_relation(context, name.name)
-    table = find_table(context.catalog(), name)
+    table = find_table(context.catalog, name)
     if given is None:
         client = TableClient.of(context.warehouse, table)
         given = client.scan(Wanted(needs.columns, needs.bounds), user=context.owner(table), freshness=context.freshness)

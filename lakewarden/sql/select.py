@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.errors import BadSyntax, Unsupported
+from lakewarden.errors import BadSyntax, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.compared import take_kept_forms
 from lakewarden.sql.context import Context
@@ -42,10 +42,11 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
     check_numbers(made.query)
     schemas: dict[TableName, TableSchema] = {}
     for name in made.tables:
-        guarded = context.guarded(name)
-        context.door.allow("read", guarded)
-        if isinstance(guarded, Table):
-            schemas[name] = guarded.schema
+        table = context.readable.get(name)
+        if table is None:
+            raise PermissionDenied(f"{name} was not there when the statement was checked; try again")
+        if isinstance(table, Table):
+            schemas[name] = table.schema
     take_kept_forms(made.query, {id(place): schema for name, schema in schemas.items() for place in made.tables[name]})
     needs = {name: _needs(made, name, schemas.get(name)) for name in made.tables}
     return Prepared(_whole_text_of(with_values(context, made.query)), needs)

@@ -11,13 +11,14 @@ from lakewarden.clock import Pause, wait
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
-from lakewarden.sql import rights
+from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.execute import execute
 from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
+from lakewarden.sql.statements import UseNamespace
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import find_table
@@ -56,13 +57,13 @@ class SqlSession:
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
         statements = [placed.statement for placed in parse(text)]
-        context = Context(self._services, self._door, self._namespace, freshness, wait)
-        rights.check_batch(context, statements)
-        context.uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
-        results = []
-        for statement in statements:
-            results.append(execute(context, statement))
-            self._namespace = context.namespace
+        bound = bind_all(self._context(freshness, wait=wait), statements)
+        uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
+        results: list[Result] = []
+        for one in bound:
+            results.append(execute(one.now() if results else one, uploads))
+            if isinstance(one.statement, UseNamespace):
+                self._namespace = one.statement.name
             if each is not None:
                 each(results[-1])
         return results
@@ -104,10 +105,12 @@ class SqlSession:
         from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
 
         statement = parse_subscription(text)
-        context = Context(self._services, self._door, self._namespace)
-        rights.check_batch(context, [statement])
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
-        return open_subscription(context, statement, manner)
+        return open_subscription(bind(self._context("strong", wait=True), statement), manner)
+
+    def _context(self, freshness: Freshness, *, wait: bool) -> Context:
+        catalog = self._services.warehouse.catalog.read()
+        return Context(self._services, self._door, catalog, self._namespace, freshness, wait)
 
 
 def open_session(services: Services, user: str, role: str) -> SqlSession:

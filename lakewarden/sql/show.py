@@ -73,7 +73,7 @@ def _manifest(context: Context) -> Rows:
     columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
     rows: list[dict[str, object]] = []
-    for table in cold_tables(context.catalog()):
+    for table in cold_tables(context.catalog):
         state = _state(context, table) if may(context.session, "read", table) else None
         if state is not None:
             rows.append(
@@ -92,14 +92,14 @@ def _manifest(context: Context) -> Rows:
 
 
 def _state(context: Context, table: Table) -> ScopeState | None:
-    target = context.warehouse.target(context.catalog(), Scope(table.name, context.owner(table)))
+    target = context.warehouse.target(context.catalog, Scope(table.name, context.owner(table)))
     found = open_scope(target)
     return None if found is None else found.state(target.app_id)
 
 
 def show_tables(context: Context, statement: of.ShowTables) -> Rows:
     wanted = statement.namespace or context.namespace
-    if wanted is not None and wanted not in context.catalog().namespaces:
+    if wanted is not None and wanted not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {wanted!r}")
     found = LISTINGS["tables"]
     return listing(found.columns, [row for row in found.rows(context) if wanted in (None, row["namespace_id"])])
@@ -186,8 +186,8 @@ def check_storage(context: Context, statement: of.CheckStorage) -> Rows:
     """Tries the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
     columns = {"storage_id": TEXT, "status": TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), FLAG)}
     columns |= {"latency_ms": WHOLE, "total_bytes": WHOLE, "used_bytes": WHOLE, "error": TEXT, "tested_at": MOMENT}
-    storage = context.catalog().storages.get(statement.id)
+    storage = context.catalog.storages.get(statement.id)
     if storage is None:
-        raise NotFound(f"there is no storage {statement.id!r}; there are {', '.join(context.catalog().storages)}")
+        raise NotFound(f"there is no storage {statement.id!r}; there are {', '.join(context.catalog.storages)}")
     found = health(context.warehouse, storage, extended=statement.extended)
     return listing(columns, [vars(found)])

@@ -11,13 +11,14 @@ from sqlglot import exp
 from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Pause, wait
-from lakewarden.errors import InvalidArgument, NotFound, Unsupported
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.live.fold import Row
 from lakewarden.live.follower import Asked, Follower
 from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
 from lakewarden.sql import select
 from lakewarden.sql import statements as of
+from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SEQ, ViewQuery, refs
 from lakewarden.sql.results import Events
@@ -39,16 +40,19 @@ class Manner:
     pause: Pause = wait
 
 
-def open_subscription(context: Context, statement: of.Statement, manner: Manner) -> Subscription:
+def open_subscription(bound: Bound, manner: Manner) -> Subscription:
     """Begins it; what it shows at first is ready.
 
     Raises:
-        PermissionDenied, NotFound, InvalidArgument, Unsupported: this session cannot subscribe to that.
+        NotFound, InvalidArgument, Unsupported: this session cannot subscribe to that.
     """
-    if isinstance(statement, of.ExecuteAs):
-        other = context.through(context.door.execute_as(context.catalog(), statement.user))
-        return open_subscription(other, statement.statement, manner)
+    bound = bound.entered()
+    statement = bound.statement
     assert isinstance(statement, of.Subscribe), "the parser lets nothing else through"
+    return _opened(bound.context, statement, manner)
+
+
+def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscription:
     manner = _checked(_with_options(manner, statement.options))
     table = _table(context, statement.query)
     asked = Asked(
@@ -66,7 +70,7 @@ def open_subscription(context: Context, statement: of.Statement, manner: Manner)
 
 def peek(context: Context, statement: of.Subscribe) -> Events:
     """What a subscription shows at first, or has to tell since its `from`; nobody stays."""
-    with open_subscription(context, statement, Manner()) as subscription:
+    with _opened(context, statement, Manner()) as subscription:
         return Events(tuple(subscription.poll()))
 
 
@@ -99,10 +103,7 @@ def _table(context: Context, query: exp.Query) -> Table:
     found = context.relation(ref, None)
     if isinstance(found, ViewQuery):
         raise Unsupported(f"{ref} is a view; a subscription is to a table")
-    guarded = context.guarded(found)
-    context.door.allow("read", guarded)
-    if guarded is None:
-        raise NotFound(f"there is no table {found}")
+    guarded = context.readable[found]
     require(guarded, "subscriptions", "subscriptions")
     assert isinstance(guarded, Table), "relations of the system namespace take none"
     return guarded
@@ -110,18 +111,19 @@ def _table(context: Context, query: exp.Query) -> Table:
 
 @dataclass(frozen=True)
 class _Matches:
-    """Which of some rows the query shows; asks the gate each time."""
+    """Which of some rows the query shows; bound anew each time, since the table and the rights to it may have changed."""
 
     context: Context
     table: TableName
     query: exp.Query
 
     def __call__(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
-        self.context.door.allow("read", table)
         query = self.query.copy()
         assert isinstance(query, exp.Select), "the parser lets nothing else through"
         query.select(exp.alias_(exp.column(SEQ), _PLACE, quoted=True), copy=False)
-        found = select.run(self.context, query, {self.table: rows}).to_pylist()
+        context = replace(self.context, catalog=self.context.warehouse.catalog.read())
+        bound = bind(context, of.Query(query))
+        found = select.run(bound.context, query, {self.table: rows}).to_pylist()
         matched = {_place(row): row for row in found}
         if len(matched) < len(found):
             raise InvalidArgument("a subscription shows each row once: its columns may not make several rows of one")

@@ -40,7 +40,7 @@ def _audit_log(context: Context) -> Iterator[Row]:
 def _manifest(context: Context) -> Iterator[Row]:
     """The manifest.json of every scope that has one, and whether rows wait for it; none yet where no flush has met the scope."""
     warehouse = context.warehouse
-    catalog = context.catalog()
+    catalog = context.catalog
     waiting = dict.fromkeys(pending.scope for pending in pending_in(context.warehouse))
     for table in cold_tables(catalog):
         mine = (scope for scope in waiting if scope.table == table.name)
@@ -87,7 +87,7 @@ def _live(context: Context) -> Iterator[Row]:
 
 
 def _stats(context: Context) -> Iterator[Row]:
-    catalog = context.catalog()
+    catalog = context.catalog
     waiting = pending_in(context.warehouse)
     figures = {
         "namespaces": len(catalog.namespaces),

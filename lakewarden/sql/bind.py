@@ -1,0 +1,141 @@
+"""Binding: what the names of a statement mean, and whether its session may do it, are decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from lakewarden.access.gate import TableOf, impersonate
+from lakewarden.catalog.model import Table
+from lakewarden.catalog.users import role_of
+from lakewarden.errors import NotFound, PermissionDenied, Unsupported
+from lakewarden.operations.door import Door
+from lakewarden.sql import statements as of
+from lakewarden.sql.computed import queries_of
+from lakewarden.sql.context import Context
+from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
+from lakewarden.sql.rights import Made, asks_of, check_capability
+from lakewarden.sql.select import text_of
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A statement that the gate let pass, and the version of the catalog in which its names are meant."""
+
+    statement: of.Statement
+    context: Context
+    inner: Bound | None = None
+    """The statement of EXECUTE AS, bound in the other user's place."""
+
+    def entered(self) -> Bound:
+        """The statement that does something: EXECUTE AS is noted, and gone through."""
+        if self.inner is None or not isinstance(self.statement, of.ExecuteAs):
+            return self
+        self.context.door.execute_as(self.context.catalog, self.statement.user)
+        return self.inner.entered()
+
+    def now(self) -> Bound:
+        """The same by the newest catalog; raises as `bind`. Nothing is looked up again where that is the one it was bound by."""
+        catalog = self.context.warehouse.catalog.read()
+        if catalog.version == self.context.catalog.version:
+            return self
+        return bind(replace(self.context, catalog=catalog, readable={}), self.statement)
+
+
+def bind_all(context: Context, statements: Sequence[of.Statement]) -> list[Bound]:
+    """Binds every statement of a text, with USE and the tables that the text makes taken into account.
+
+    Raises:
+        PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first that may not be; nothing has run.
+    """
+    made: Made = {}
+    bound = []
+    for statement in statements:
+        bound.append(bind(context, statement, made))
+        if isinstance(statement, of.UseNamespace):
+            context = replace(context, namespace=statement.name)
+    return bound
+
+
+def bind(context: Context, statement: of.Statement, made: Made | None = None) -> Bound:
+    """Binds one statement. A table that does not exist is no error yet: an earlier statement may bring it about.
+
+    Args:
+        made: tables that earlier statements of the text make; gets those that this one makes.
+
+    Raises: as `bind_all`.
+    """
+    made = {} if made is None else made
+    _check_known(context, statement)
+    if isinstance(statement, of.ExecuteAs):
+        return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
+    for ask in asks_of(context, statement, made):
+        context.door.allow(ask.act, ask.table)
+    readable = {}
+    for table in _read_by(context, statement, made):
+        context.door.allow("read", table)
+        readable[table.name] = table
+    check_capability(context, statement, made)
+    with context.door.watched("query"):
+        for query in queries_of(statement):
+            context.services.engine.check(text_of(query))
+    return Bound(statement, replace(context, readable=readable))
+
+
+def _check_known(context: Context, statement: of.Statement) -> None:
+    if isinstance(statement, of.Forbidden):
+        with context.door.watched(statement.what):
+            raise PermissionDenied(
+                f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else"
+            )
+    if isinstance(statement, of.Declined):
+        if "DATABASE" in statement.what:
+            context.door.allow("back up the database")
+        raise Unsupported(f"{statement.what}: known, and not there")
+
+
+def _glance(context: Context, user: str) -> Door:
+    """The other user's door. It is noted when it stays shut; else `Bound.entered` notes it.
+
+    Raises:
+        PermissionDenied: the session's role may not take that user's place.
+    """
+    try:
+        return Door(impersonate(context.session, user, role_of(context.catalog, user)), context.door.audit)
+    except PermissionDenied:
+        return context.door.execute_as(context.catalog, user)
+
+
+def _read_by(context: Context, statement: of.Statement, made: Made) -> Iterator[Table | TableOf]:
+    """The tables that a statement's queries read, its own among them where it decides by the rows that are there."""
+    namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
+    for query in queries_of(statement):
+        yield from _named_in(context, query, namespace, made)
+    if isinstance(statement, (of.Update, of.Delete, of.Insert)):
+        name = context.named(statement.table)
+        table = context.guarded(name) or made.get(name)
+        if table is not None and not (isinstance(statement, of.Insert) and statement.conflict is None):
+            yield table
+
+
+def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Made, depth: int = 0) -> Iterator[Table | TableOf]:
+    """Those of a view count as the query's own."""
+    if depth > DEEPEST:
+        raise Unsupported(f"views lie in views more than {DEEPEST} deep")
+    for ref in refs(query):
+        name = context.named(ref, namespace)
+        if name in made:
+            yield made[name]
+            continue
+        try:
+            found = context.relation(ref, namespace)
+        except NotFound:
+            continue  # an earlier statement may bring it about
+        if isinstance(found, ViewQuery):
+            yield from _named_in(context, found.query, found.namespace, made, depth + 1)
+            continue
+        table = context.guarded(found)
+        assert table is not None, "what a name means exists"
+        yield table

@@ -1,0 +1,34 @@
+"""The parts of a statement that DuckDB computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from lakewarden.sql import statements as of
+
+
+def queries_of(statement: of.Statement) -> Iterator[exp.Expr]:
+    """Each as a query of its own."""
+    match statement:
+        case of.Query() | of.Explain() | of.Subscribe() | of.CreateView():
+            yield statement.query
+        case of.Insert():
+            if statement.rows is not None:
+                yield statement.rows
+            conflict = statement.conflict
+            if conflict is not None:
+                yield from _computed(conflict.assignments or (), conflict.where)
+        case of.Update():
+            yield from _computed(statement.assignments, statement.where)
+        case of.Delete():
+            yield from _computed((), statement.where)
+        case _:
+            pass  # computes nothing
+
+
+def _computed(assignments: tuple[of.Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:
+    values = [each.value.copy() for each in assignments] + ([] if where is None else [where.copy()])
+    if values:
+        yield exp.select(*values, copy=False)
