@@ -18,7 +18,7 @@ from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.rows.files import FileRef
 
 if TYPE_CHECKING:
-    from lakewarden.sql.own import OwnTable
+    from lakewarden.sql.session_table import SessionTable
 
 _TABLE = typer.Argument(help="The table, as namespace.table.")
 _COLUMN = typer.Argument(help="The column, of the type FILE.")
@@ -101,7 +101,7 @@ def list_files(context: typer.Context, table: str = _TABLE, user: str = _USER, r
 
 
 @contextmanager
-def _own(call: Invocation, table: str, user: str, role: str) -> Iterator[OwnTable]:
+def _own(call: Invocation, table: str, user: str, role: str) -> Iterator[SessionTable]:
     with call.lake("file") as lake:
         yield lake.session(user=user, role=role).table(table)
 

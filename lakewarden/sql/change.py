@@ -20,12 +20,12 @@ from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows
 from lakewarden.sql import select
 from lakewarden.sql.context import Context
-from lakewarden.sql.given import given_rows, is_default
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.scan import for_duck
 from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
+from lakewarden.sql.values import is_default, rows_of_values
 from lakewarden.table import TableClient
 
 _EXCLUDED = "excluded"
@@ -115,7 +115,7 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
     columns = [_column(schema, name) for name in names]
     source = statement.rows.args.get("from_")
     if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star:
-        return _with_files(context, statement, given_rows(context, source.this, columns), columns)
+        return _with_files(context, statement, rows_of_values(context, source.this, columns), columns)
     found = select.run(context, statement.rows)
     if len(found.columns) != len(names):
         raise InvalidArgument(f"{len(found.columns)} values are given for {len(names)} columns, which are {', '.join(names)}")

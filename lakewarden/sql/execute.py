@@ -25,6 +25,6 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
         return select.run(context, statement.query)
     if isinstance(statement, of.Explain):
         return select.explain(context, statement.query)
-    from lakewarden.sql.verbs import do  # brings all operations, which a query need not wait for
+    from lakewarden.sql.handlers import handle  # brings all operations, which a query need not wait for
 
-    return do(context, statement)
+    return handle(context, statement)

@@ -55,19 +55,19 @@ def refs(query: exp.Expr) -> Iterator[Ref]:
         yield checked(node)
 
 
-def resolved(query: exp.Query, find: Find, namespace: str | None, own: Container[str] = ()) -> Resolved:
+def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Container[str] = ()) -> Resolved:
     """A copy of the query in which every name is one that DuckDB will be given.
 
     Args:
         namespace: where names without one are looked for.
-        own: names that are given to DuckDB as they are.
+        extra: names that are given to DuckDB as they are.
 
     Raises:
         PermissionDenied, NotFound, InvalidArgument: a name that reaches outside, is none, or has no namespace.
         Unsupported: views nested too deep.
     """
     made = Resolved(query.copy())
-    for node in [node for node in _named(made.query) if node.db or node.name not in own]:
+    for node in [node for node in _named(made.query) if node.db or node.name not in extra]:
         _resolve(made, node, find, namespace, 0)
     return made
 

@@ -10,21 +10,21 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.operations.read import Wanted
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
-from lakewarden.sql.needs import Needs
+from lakewarden.sql.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.system import system_relation
 from lakewarden.table import TableClient
 from lakewarden.warehouse import find_table
 
 
-def relation(context: Context, name: TableName, needs: Needs, given: pa.Table | None) -> pa.Table:
+def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Table | None) -> pa.Table:
     if name.namespace == SYSTEM:
         return system_relation(context, name.name)
     table = find_table(context.catalog, name)
-    if given is None:
+    if read is None:
         client = TableClient.of(context.warehouse, table)
-        given = client.scan(Wanted(needs.columns, needs.bounds), user=context.owner(table), freshness=context.freshness)
-    return for_duck(given.select(needs.columns), table.schema)
+        read = client.scan(Wanted(pushdown.columns, pushdown.bounds), user=context.owner(table), freshness=context.freshness)
+    return for_duck(read.select(pushdown.columns), table.schema)
 
 
 def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:

@@ -17,11 +17,11 @@ from lakewarden.sql.compared import take_kept_forms
 from lakewarden.sql.context import Context
 from lakewarden.sql.depth import deeper
 from lakewarden.sql.literals import check_numbers
-from lakewarden.sql.moment import with_values
-from lakewarden.sql.needs import Needs, hide_seq, needs_of
+from lakewarden.sql.pushdown import Pushdown, hide_seq, pushdown_of
 from lakewarden.sql.reader import STUMBLES, Lakewarden
 from lakewarden.sql.relations import SEQ, Resolved, resolved
 from lakewarden.sql.results import Rows
+from lakewarden.sql.session_functions import with_session_values
 
 _DIALECT = Lakewarden()
 
@@ -31,14 +31,14 @@ class Prepared:
     """A query as DuckDB gets it, and what it needs of which table."""
 
     sql: str
-    needs: dict[TableName, Needs]
+    pushdowns: dict[TableName, Pushdown]
 
 
-def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Prepared:
+def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> Prepared:
     """Raises:
     PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or a function that is not for this session.
     """
-    made = resolved(query, context.relation, context.namespace, own)
+    made = resolved(query, context.relation, context.namespace, extra)
     check_numbers(made.query)
     schemas: dict[TableName, TableSchema] = {}
     for name in made.tables:
@@ -48,14 +48,14 @@ def prepare(context: Context, query: exp.Query, own: Container[str] = ()) -> Pre
         if isinstance(table, Table):
             schemas[name] = table.schema
     take_kept_forms(made.query, {id(place): schema for name, schema in schemas.items() for place in made.tables[name]})
-    needs = {name: _needs(made, name, schemas.get(name)) for name in made.tables}
-    return Prepared(_whole_text_of(with_values(context, made.query)), needs)
+    pushdowns = {name: _pushdown(made, name, schemas.get(name)) for name in made.tables}
+    return Prepared(_whole_text_of(with_session_values(context, made.query)), pushdowns)
 
 
-def _needs(made: Resolved, name: TableName, schema: TableSchema | None) -> Needs:
+def _pushdown(made: Resolved, name: TableName, schema: TableSchema | None) -> Pushdown:
     if schema is None:
-        return Needs(())
-    found = needs_of(made.query, made.tables[name], schema)
+        return Pushdown(())
+    found = pushdown_of(made.query, made.tables[name], schema)
     if SEQ in found.columns:
         hide_seq(made.tables[name])
     return found
@@ -95,18 +95,18 @@ def _written(query: exp.Expr) -> tuple[str, list[str]]:
 def run(
     context: Context,
     query: exp.Query,
-    given: Mapping[TableName, pa.Table] | None = None,
-    own: Mapping[str, pa.Table] | None = None,
+    read: Mapping[TableName, pa.Table] | None = None,
+    extra: Mapping[str, pa.Table] | None = None,
 ) -> Rows:
     """Runs a query.
 
     Args:
-        given: rows of tables that have been read already.
-        own: relations that are no tables, by their name in the query.
+        read: rows of tables that have been read already.
+        extra: relations that are no tables, by their name in the query.
     """
-    own = own or {}
-    prepared = prepare(context, query, own)
-    found = context.services.engine.run(prepared.sql, _relations(context, prepared, given or {}) | dict(own), context.limits)
+    extra = extra or {}
+    prepared = prepare(context, query, extra)
+    found = context.services.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
     return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types)
 
 
@@ -126,9 +126,9 @@ def explain(context: Context, query: exp.Query) -> Rows:
     return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 
-def _relations(context: Context, prepared: Prepared, given: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
-    if not prepared.needs:
+def _relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
+    if not prepared.pushdowns:
         return {}
     from lakewarden.sql.scan import relation  # tables bring Delta, which a query without one need not wait for
 
-    return {str(name): relation(context, name, needs, given.get(name)) for name, needs in prepared.needs.items()}
+    return {str(name): relation(context, name, pushdown, read.get(name)) for name, pushdown in prepared.pushdowns.items()}

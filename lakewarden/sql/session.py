@@ -26,7 +26,7 @@ from lakewarden.warehouse import find_table
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
     from lakewarden.operations.read import Freshness
-    from lakewarden.sql.own import OwnTable
+    from lakewarden.sql.session_table import SessionTable
 
 
 class SqlSession:
@@ -68,18 +68,18 @@ class SqlSession:
                 each(results[-1])
         return results
 
-    def table(self, name: str) -> OwnTable:
+    def table(self, name: str) -> SessionTable:
         """A table as this session may use it.
 
         Raises:
             NotFound: no such table.
         """
-        from lakewarden.sql.own import OwnTable  # brings Delta, which a query without a table need not wait for
+        from lakewarden.sql.session_table import SessionTable  # brings Delta, which a query without a table need not wait for
         from lakewarden.table import TableClient  # as above
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))
-        return OwnTable(TableClient.of(warehouse, table).by(self._door.session.user), self._door)
+        return SessionTable(TableClient.of(warehouse, table).by(self._door.session.user), self._door)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session in another user's place, as EXECUTE AS USER.

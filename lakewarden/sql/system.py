@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakewarden.errors import NotFound
 from lakewarden.sql.listings import LISTINGS, Listing
 from lakewarden.sql.results import listing
-from lakewarden.sql.workings import WORKINGS
+from lakewarden.sql.system_activity import ACTIVITY
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context
 
-RELATIONS: dict[str, Listing] = LISTINGS | WORKINGS
+RELATIONS: dict[str, Listing] = LISTINGS | ACTIVITY
 
 
 def system_relation(context: Context, name: str) -> pa.Table:

@@ -11,8 +11,8 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.delta.bounds import Bound
 from lakewarden.operations.read import Freshness
-from lakewarden.sql.needs import needs_of
 from lakewarden.sql.parse import parse_query
+from lakewarden.sql.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved
 from lakewarden.sql.results import Rows
 from lakewarden.sql.statements import Query
@@ -117,7 +117,7 @@ def test_literals_of_every_comparable_type_are_bounds(lake: Lakehouse) -> None:
         query = parse_query(f"SELECT * FROM app.t WHERE {condition}")
         assert isinstance(query, Query)
         made = resolved(query.query, lambda ref, _: lake.table("app.t").table.name, None)
-        return needs_of(made.query, next(iter(made.tables.values())), schema).bounds
+        return pushdown_of(made.query, next(iter(made.tables.values())), schema).bounds
 
     for condition in ("id = 1", "title > 'a'", "made < '2024-03-01'", "seen >= TIMESTAMP '2024-03-01 00:00:00'", "price <= 1.5"):
         assert len(bounds(condition)) == 1, condition

@@ -11,18 +11,18 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.results import Result
 
 
-def do(context: Context, statement: of.Statement) -> Result:
+def handle(context: Context, statement: of.Statement) -> Result:
     """Raises:
     LakewardenError: it was not done.
     """
-    result = _VERBS[type(statement)](context, statement)
+    result = _HANDLERS[type(statement)](context, statement)
     audited = _AUDITED.get(type(statement))
     if audited is not None:
         context.door.audit.note(context.session, audited[0], audited[1](context, statement))
     return result
 
 
-_VERBS: dict[type, Callable[[Context, Any], Result]] = {
+_HANDLERS: dict[type, Callable[[Context, Any], Result]] = {
     of.CreateNamespace: define.create_namespace,
     of.DropNamespace: define.drop_namespace,
     of.AlterNamespace: define.alter_namespace,

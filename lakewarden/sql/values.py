@@ -26,7 +26,7 @@ _DEFAULT = object()
 _COMPUTED = object()
 
 
-def given_rows(context: Context, values: exp.Values, columns: Sequence[SchemaColumn]) -> list[dict[str, object]]:
+def rows_of_values(context: Context, values: exp.Values, columns: Sequence[SchemaColumn]) -> list[dict[str, object]]:
     """A dict a row, without what says DEFAULT.
 
     Raises:

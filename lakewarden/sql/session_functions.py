@@ -21,7 +21,7 @@ _DAYS = {"CURRENT_DATE", "TODAY"}
 _NAMES = {"CURRENT_USER", "SESSION_USER"}
 
 
-def with_values(context: Context, query: exp.Query) -> exp.Query:
+def with_session_values(context: Context, query: exp.Query) -> exp.Query:
     """The query with the session's user and the moment of the statement in it; changes the tree that it is given.
 
     Raises:

@@ -19,7 +19,7 @@ from lakewarden.warehouse import find_table
 
 
 @dataclass(frozen=True)
-class OwnTable:
+class SessionTable:
     """Made by `SqlSession.table`. As `TableClient`, for the session's user; every call may raise PermissionDenied."""
 
     client: TableClient

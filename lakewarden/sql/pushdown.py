@@ -26,14 +26,14 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
 
 
 @dataclass(frozen=True)
-class Needs:
+class Pushdown:
     """`columns` are the table's, `_seq` among them where the query names it."""
 
     columns: tuple[str, ...]
     bounds: tuple[Bound, ...] = ()
 
 
-def needs_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema) -> Needs:
+def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema) -> Pushdown:
     """What a query needs of one table, which stands in it at `places`."""
     names = {node.name.lower() for node in query.find_all(exp.Identifier)}
     every = _takes_all(query, places)
@@ -41,7 +41,7 @@ def needs_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema)
         tuple(name for name in schema.names if every or name.lower() in names) or schema.primary_key[:1] or (schema.names[0],)
     )
     bounds = tuple(_bounds(places[0], schema)) if len(places) == 1 else ()
-    return Needs((*columns, SEQ) if SEQ in names else columns, bounds)
+    return Pushdown((*columns, SEQ) if SEQ in names else columns, bounds)
 
 
 def _takes_all(query: exp.Query, places: Sequence[exp.Table]) -> bool:

@@ -151,7 +151,7 @@ _LIVE = texts("live_id", "namespace_id", "table_name", "user_id", "query", "opti
 _SESSION = texts("session_id", "user_id", "role", "actor_user_id", "namespace_id", "node_id")
 _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id")
 
-WORKINGS: dict[str, Listing] = {
+ACTIVITY: dict[str, Listing] = {
     "jobs": Listing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),
     "audit_log": Listing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
     "manifest": Listing(texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest),
