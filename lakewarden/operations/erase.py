@@ -38,6 +38,7 @@ from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.storage.durability import sync
+from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, without_id
 from lakewarden.storage.steps import Steps
@@ -132,6 +133,8 @@ def erase(
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
     buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
     places = [*own, *(scope.target.location for scope in scopes), *buckets]
+    for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
+        remove_leftovers(root)
     uploads = remove_uploads(places, _uploads_removed(tally))
     versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")

@@ -21,6 +21,7 @@ from lakewarden.delta.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeTarget
+from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
@@ -73,7 +74,8 @@ def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_
 
 
 def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
-    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time.
+    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time. What killed
+    processes left of writes that never ended goes too.
 
     One process at a time, under the catalog's lock: whoever slept while another removed a fence would delete the first
     commits of somebody who has started anew since, for their names are those of the fence's.
@@ -82,6 +84,8 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
         Conflict: others sweep, and take too long for it.
         Corrupt, StorageUnavailable: a note can't be read.
     """
+    for root in (warehouse.state.uri, *map(warehouse.base, warehouse.catalog.read().storages.values())):
+        remove_leftovers(root)
     before = warehouse.clock() - timedelta(hours=warehouse.settings.maintenance.fence_retention_hours)
     if not _due(warehouse.state, before):
         return Swept()

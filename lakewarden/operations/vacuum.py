@@ -8,7 +8,7 @@ What stays, whatever the clock of any writer said:
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
 - in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
   than both;
-- a commit that never got its name, until it is as old as that;
+- a commit that never got its name, until it is as old as that (other writes that never ended: storage/leftovers.py);
 - `manifest.json`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
 
 The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
@@ -39,6 +39,7 @@ from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, u
 from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.rows.files import without_name
+from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -145,6 +146,7 @@ def run_vacuum(
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
+    remove_leftovers(plan.target.uri)
     if plan.nothing:
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())

@@ -1,7 +1,7 @@
 """Objects as files below a directory, durable once created.
 
 A creation writes a file of its own under `<root>/.tmp/`, syncs it, links it to its name and syncs the directory: the
-name appears whole or not at all, and only once. What a killed process leaves lies in `.tmp` and is swept when a day old.
+name appears whole or not at all, and only once. What a killed process leaves in `.tmp` is swept (storage/leftovers.py).
 Paths are plain strings: pathlib costs more than the calls themselves.
 """
 
@@ -12,16 +12,13 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
 from lakewarden.storage.keys import check_key
+from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
 from lakewarden.storage.posix import TEMPORARY, files_below, read_range, sync_above, sync_directory, write_all
-
-_SWEEP_AGE = timedelta(days=1)
-"""No write takes that long; a writer that was paused longer finds its file gone, and fails."""
 
 _REFUSALS = {
     errno.ENOSPC: "the disk is full",
@@ -135,7 +132,7 @@ class LocalObjects:
         if directory not in self._made or not os.path.isdir(directory):
             self._made.discard(directory)
             self._make(directory)
-            self._sweep(directory)
+            remove_leftovers(self._root, self._clock)
         return directory
 
     def _make(self, directory: str) -> None:
@@ -152,13 +149,6 @@ class LocalObjects:
                 if self._root not in self._made:
                     sync_above(self._root)
             self._made.update({directory, self._root})
-
-    def _sweep(self, directory: str) -> None:
-        oldest = (self._clock() - _SWEEP_AGE).timestamp()
-        with suppress(FileNotFoundError, PermissionError), os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                    os.unlink(entry.path)
 
     @contextmanager
     def _durably(self, what: str) -> Iterator[None]:

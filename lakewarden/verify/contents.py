@@ -6,11 +6,13 @@ from collections.abc import Collection
 
 from lakewarden.verify import formats
 
+_UNFINISHED = "rows of the user in a write that never ended; an erasure removes it a day later, or once the machine was restarted"
+
 
 def named_in_state(room: str, data: bytes, user: str) -> str:
     """Of an object of the warehouse's own state; `room` is the first part of its key."""
     if user in (formats.log_users(data) or ()):
-        return "rows of the user in the write log"
+        return _UNFINISHED if room == ".tmp" else "rows of the user in the write log"
     said = formats.parsed(data)
     match room:
         case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
