@@ -1,4 +1,7 @@
-"""The one gate: every door (SQL, Python, command line, Dagster, files, subscriptions) asks here before it does anything."""
+"""The one gate: whatever is done for a session (SQL, its tables in Python, subscriptions) is decided here before it is done.
+
+The operator holds the warehouse itself and passes no gate: `Lakehouse`, jobs, Dagster, and commands without a user and a role.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""docs/architecture.md names the rooms in the order in which they import, and the directories that a warehouse has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lakewarden import Column, Lakehouse
+
+_ROOT = Path(__file__).parent.parent
+_PAGE = (_ROOT / "docs" / "architecture.md").read_text()
+
+
+def _layers() -> list[list[str]]:
+    """Of the contract, from the bottom up."""
+    contracts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (rooms,) = (contract for contract in contracts if contract.get("containers") == ["lakewarden"])
+    return [re.findall(r"\w+", layer) for layer in reversed(rooms["layers"])]
+
+
+def test_a_room_stands_below_all_that_it_may_import() -> None:
+    rows = re.findall(r"^\| ((?:`\w+/?` ?)+)\|", _PAGE.partition("| room |")[2], re.MULTILINE)
+    place = {room: number for number, row in enumerate(rows) for room in re.findall(r"\w+", row)}
+    layers = _layers()
+    assert place.keys() == {room for layer in layers for room in layer}
+    for below, above in pairwise(layers):
+        assert max(place[room] for room in below) <= min(place[room] for room in above), (below, above)
+
+
+@pytest.mark.disk
+def test_every_directory_of_a_warehouse_is_named(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.create_namespace("app")
+        table = lake.create_table("app.t", type="USER", columns=[Column("id", "BIGINT"), Column("f", "FILE")], primary_key=["id"])
+        table.put_file({"id": 1}, "f", b"x", name="x", user="u")
+        lake.flush()
+        lake.tag("app.t", "first", user="u")
+        table.lease(user="u", seconds=60)
+        lake.session(user="u", role="user").subscribe("SELECT id FROM app.t").poll()
+        lake.sql("EXPORT USER DATA; STORAGE FLUSH TABLE app.t", user="u", role="dba")
+        table.write([{"id": 2}], user="v")
+        lake.flush()
+        lake.erase("v")
+    state = _PAGE.partition("  _lakewarden/  ")[2].partition("\n  data/")[0]
+    named = set(re.findall(r"[\w.-]+", " ".join(line[:36] for line in state.splitlines())))
+    there = {entry.name.partition("<")[0] for entry in (Path(warehouse_uri) / "_lakewarden").iterdir()}
+    assert len(there) > 12
+    assert there <= named, there - named
