@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 import duckdb
 from deltalake import DeltaTable, QueryBuilder
@@ -20,6 +23,7 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, SqlSettings
 
 _USER = "u"
+_THREADS = 16
 _NAME = "events"
 """Of the table, for those that are given it under a name."""
 
@@ -44,6 +48,7 @@ def run(scale: Scale, place: Path) -> Section:
     with Lakehouse.open(str(place / "lake")) as lake:
         uri = _filled(lake, scale)
         section.tables.append(_side_by_side(lake, scale, uri))
+        section.tables.append(_calls(lake, scale))
     with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(cache_bytes=0))) as lake:
         section.tables.append(_side_by_side(lake, scale, uri, "The same where ours keeps no columns in memory."))
     return section
@@ -117,3 +122,37 @@ def _line(query: _Query, taken: dict[str, list[float]]) -> tuple[str, ...]:
     figures = [f"{1000 * middle[name]:.1f} ms" for name in taken]
     ratios = [f"{times(middle[name], quicker)} times" for name in ("eventual", "strong")]
     return (query.name, *figures, *ratios)
+
+
+def _calls(lake: Lakehouse, scale: Scale) -> Table:
+    """Short queries through `Lakehouse.sql`, which opens a session for each, beside sessions that are kept."""
+    point = _QUERIES[0].sql.format(table=data.TABLE, middle=scale.query_cold // 2)
+    lines = []
+    for name, text in (("SELECT 1", "SELECT 1"), ("point look-up", point)):
+        session = lake.session(user=_USER)
+        kept = partial(session.sql, text)
+        fresh = partial(lake.sql, text, user=_USER, role="user")
+        figures = [_at_once(way, threads, scale.query_turns) for way in (kept, fresh) for threads in (1, _THREADS)]
+        lines.append((name, *figures))
+    said = (
+        "Short queries, strong reads of the same scope: on one session that is kept, and by `Lakehouse.sql`, which opens a "
+        f"session for each call; from one thread and from {_THREADS}, {scale.query_turns} calls a thread after one that does "
+        "not count. Median of a call, and calls a second of all threads together. Target: `Lakehouse.sql` is as quick as a "
+        "kept session."
+    )
+    ways = (f"{way}, {threads}" for way in ("kept session", "`Lakehouse.sql`") for threads in ("1 thread", f"{_THREADS} threads"))
+    head = ("query", *ways)
+    return Table(said, head, lines)
+
+
+def _at_once(call: Callable[[], object], threads: int, turns: int) -> str:
+    call()  # pays for what is loaded once
+
+    def several(_: int) -> list[float]:
+        return [seconds(call) for _ in range(turns)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        start = perf_counter()
+        taken = [each for found in pool.map(several, range(threads)) for each in found]
+        whole = perf_counter() - start
+    return f"{1000 * median(taken):.1f} ms, {len(taken) / whole:,.0f} a second"

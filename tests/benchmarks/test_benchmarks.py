@@ -25,8 +25,11 @@ def test_write(tmp_path: Path) -> None:
 
 
 def test_query(tmp_path: Path) -> None:
-    for table in query.run(TINY, tmp_path).tables:
+    kept, calls, not_kept = query.run(TINY, tmp_path).tables
+    for table in (kept, not_kept):
         assert [row[0] for row in table.rows] == ["point look-up", "count", "aggregate"]
+    assert [row[0] for row in calls.rows] == ["SELECT 1", "point look-up"]
+    assert all(len(row) == len(calls.head) for row in calls.rows)
 
 
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
