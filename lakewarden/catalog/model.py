@@ -59,6 +59,10 @@ class TableSchema:
     append_only: bool = False
     """Of a STREAM table: every row stands for itself, whatever its key, which may be missing."""
 
+    def __hash__(self) -> int:
+        # of the names alone: every write looks something up by its schema, and the fields of all columns cost more than a row
+        return hash((self.version, *[column.name for column in self.columns]))
+
     def column(self, name: str) -> SchemaColumn | None:
         return next((column for column in self.columns if column.name == name), None)
 

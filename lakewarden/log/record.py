@@ -32,6 +32,9 @@ DELETE = 1
 COLUMN_ID = b"lakewarden.column_id"
 """Key of a field's metadata: the id of the catalog's column."""
 
+_FEW = 8
+"""Rows of a call for which it pays to keep what is the same each time."""
+
 _COPIED_AT_ONCE = 1 << 30
 """Arrow's offsets of text are 32 bits: rows are gathered in parts whose text stays well below 2 GiB."""
 
@@ -58,22 +61,30 @@ def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | 
     Raises:
         InvalidArgument: a column is not the table's, or not of its type.
     """
-    wanted = _owned_schema(schema)
-    if strange := set(rows.column_names).difference(wanted.names):
-        raise InvalidArgument(f"no such column in the table: {', '.join(sorted(strange))}; it has {', '.join(schema.names)}")
-    given = {name: rows.column(name) for name in rows.column_names}
-    given[OP] = pa.chunked_array([np.full(len(rows), op, np.int8)])
+    wanted, types = _owned_schema(schema)
+    given = dict(zip(rows.column_names, rows.columns, strict=True))
+    if not types.keys() >= given.keys():
+        strange = ", ".join(sorted(given.keys() - types.keys()))
+        raise InvalidArgument(f"no such column in the table: {strange}; it has {', '.join(schema.names)}")
+    given[OP] = _ops(op, len(rows)) if len(rows) <= _FEW else pa.chunked_array([np.full(len(rows), op, np.int8)])
     given[USER] = _owners(users, len(rows))
     try:
-        columns = [_as_type(given.get(each.name), each.type, len(rows)) for each in wanted]
+        columns = [_as_type(given.get(name), kind, len(rows)) for name, kind in types.items()]
     except pa.ArrowException as error:
         raise InvalidArgument(f"the rows are not of the types of schema version {schema.version}: {error}") from error
     return LogBatch(schema.version, pa.Table.from_arrays(columns, schema=wanted))
 
 
 @lru_cache(maxsize=1024)
-def _owned_schema(schema: TableSchema) -> pa.Schema:
-    return log_schema(schema).append(pa.field(USER, pa.string()))
+def _owned_schema(schema: TableSchema) -> tuple[pa.Schema, dict[str, pa.DataType]]:
+    """The same with `_user`, and the types by name."""
+    owned = log_schema(schema).append(pa.field(USER, pa.string()))
+    return owned, {field.name: field.type for field in owned}
+
+
+@lru_cache
+def _ops(op: int, rows: int) -> pa.ChunkedArray[Any]:
+    return pa.chunked_array([np.full(rows, op, np.int8)])
 
 
 def _owners(users: str | pa.Array[Any] | pa.ChunkedArray[Any], rows: int) -> pa.ChunkedArray[Any]:
@@ -92,10 +103,10 @@ def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
     """The rows as chunks, scope by scope; within a scope they keep their order."""
     rows = batch.rows
     data = rows.drop_columns([USER])
-    limit = _chunk_rows(data, settings)
     owners = rows.column(USER)
     if len(rows) == 1:
-        return list(_slices(data, [owners[0].as_py()], [1], limit))
+        return list(_cut_out(data.combine_chunks().to_batches(), owners[0].as_py(), 0, 1))
+    limit = _chunk_rows(data, settings)
     dictionary = owners.dictionary_encode().unify_dictionaries().combine_chunks()
     return _by_owner(data, cast("pa.DictionaryArray[Any, Any]", dictionary), limit)
 

@@ -40,6 +40,9 @@ class _NotAtOnce(Exception):
     """No exact way for all values at once."""
 
 
+_FEW = 8
+"""Values that Python compares sooner than Arrow does."""
+
 _PLAIN: dict[str, frozenset[type]] = {
     "BOOLEAN": frozenset({bool}),
     "SMALLINT": frozenset({int}),
@@ -59,6 +62,8 @@ _PLAIN: dict[str, frozenset[type]] = {
 }
 """Python types (not their subclasses) that Arrow reads as we do."""
 
+_OR_NULL = {name: types | {NoneType} for name, types in _PLAIN.items()}
+
 
 def from_values(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     """Python values; None is NULL.
@@ -66,7 +71,7 @@ def from_values(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     Raises:
         Unfit: one does not fit the type; the first one that does not.
     """
-    if {*map(_class, values)} <= _PLAIN[type.name] | {NoneType}:
+    if _OR_NULL[type.name].issuperset(map(_class, values)):
         read_as = pa.float64() if type.name == "FLOAT" else type.arrow  # Arrow makes 1e300 an infinity
         try:
             return from_array(type, pa.array(values, read_as))
@@ -206,7 +211,6 @@ def _date(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _timestamp(_type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
-    # looked at twice in every single-row write, as given and as validated: a cast to the same type costs as much as a look
     if array.type == _MICROS:
         found = array
     else:
@@ -253,8 +257,12 @@ def _only(possible: bool, array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _check_range(numbers: pa.Array[Any], low: int, high: int) -> None:
-    bounds: Any = pc.min_max(numbers).as_py()
-    if bounds["min"] is not None and not (low <= bounds["min"] and bounds["max"] <= high):
+    if len(numbers) <= _FEW:
+        fits = all(value is None or low <= value <= high for value in numbers.to_pylist())
+    else:
+        bounds: Any = pc.min_max(numbers).as_py()
+        fits = bounds["min"] is None or (low <= bounds["min"] and bounds["max"] <= high)
+    if not fits:
         raise _NotAtOnce
 
 

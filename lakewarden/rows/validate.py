@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -31,10 +32,11 @@ def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa
         InvalidArgument: a column that the table has not.
         ConstraintViolation: a value that does not fit, NULL where none may be, or a key twice.
     """
-    _check_known(schema, rows)
+    given = dict(zip(rows.column_names, rows.columns, strict=True))
+    _check_known(schema, given)
     users = None if users is None else single("users", users)
     now = defaults.clock()
-    arrays = [_filled(schema, column, rows, defaults, now, users) for column in schema.columns]
+    arrays = [_filled(schema, column, given, rows.num_rows, defaults, now, users) for column in schema.columns]
     table = pa.Table.from_arrays(arrays, names=schema.names)
     if not schema.append_only:
         _check_twins(schema.primary_key, table, users)
@@ -57,37 +59,43 @@ def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None
         column = schema.column(name)
         if column is None or name not in rows.column_names:
             raise InvalidArgument(f"{wanted}; column {name!r} is missing")
-        arrays.append(_without_null(schema, column, _given(column, rows)))
+        arrays.append(_without_null(schema, column, _given(column, rows[name])))
     table = pa.Table.from_arrays(arrays, names=list(schema.primary_key))
     _check_twins(schema.primary_key, table, None if users is None else single("users", users))
     return table
 
 
-def _check_known(schema: TableSchema, rows: pa.Table) -> None:
+def _check_known(schema: TableSchema, names: Iterable[str]) -> None:
     known = frozenset(schema.names)
-    for name in rows.column_names:
+    for name in names:
         if name not in known and not is_mark(name):
             raise InvalidArgument(f"unknown column {name!r}; the columns are {', '.join(schema.names)}")
 
 
 def _filled(
-    schema: TableSchema, column: SchemaColumn, rows: pa.Table, defaults: Defaults, now: datetime, users: pa.Array[Any] | None
+    schema: TableSchema,
+    column: SchemaColumn,
+    given: Mapping[str, pa.ChunkedArray[Any]],
+    count: int,
+    defaults: Defaults,
+    now: datetime,
+    users: pa.Array[Any] | None,
 ) -> pa.Array[Any]:
-    mark = absent_mark(column.name)
-    if column.name not in rows.column_names:
-        array = defaults.values(column, rows.num_rows, now, users)
+    values = given.get(column.name)
+    if values is None:
+        array = defaults.values(column, count, now, users)
     else:
-        array = _given(column, rows)
-        if column.default is not None and mark in rows.column_names:
-            absent = single(mark, rows[mark])
+        array = _given(column, values)
+        if column.default is not None and (mark := given.get(absent_mark(column.name))) is not None:
+            absent = single(column.name, mark)
             theirs = None if users is None else users.filter(absent)
             array = pc.replace_with_mask(array, absent, defaults.values(column, pc.sum(absent).as_py() or 0, now, theirs))
     return array if column.nullable else _without_null(schema, column, array)
 
 
-def _given(column: SchemaColumn, rows: pa.Table) -> pa.Array[Any]:
+def _given(column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     try:
-        return from_array(column.type, single(column.name, rows[column.name]))
+        return from_array(column.type, single(column.name, values))
     except Unfit as error:
         raise unfit(column.name, column.type, error.row, error.value) from error
 

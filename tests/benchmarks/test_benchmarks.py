@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_write(tmp_path: Path) -> None:
-    assert len(write.run(TINY, tmp_path).tables) == 2
+    assert len(write.run(TINY, tmp_path).tables) == 3
 
 
 def test_query(tmp_path: Path) -> None:

@@ -87,6 +87,13 @@ def test_what_would_lose_something_is_refused(type: str, given: pa.Array[Any], r
     assert refusal.value.row == row
 
 
+@pytest.mark.parametrize("bad", [-(2**62), 2**62])
+def test_one_moment_outside_of_the_calendar_is_found_among_many(bad: int) -> None:
+    with pytest.raises(Unfit) as refusal:
+        from_array(ColumnType.parse("TIMESTAMP"), pa.array([0] * 90 + [bad] + [0] * 9, MICROS))
+    assert refusal.value.row == 90
+
+
 def test_uuids_of_arrow_become_text() -> None:
     array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16)), None], pa.binary(16)))
     assert from_array(ColumnType("UUID"), array).to_pylist() == ["00010203-0405-0607-0809-0a0b0c0d0e0f", None]
