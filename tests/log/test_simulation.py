@@ -23,8 +23,8 @@ _RARE = (
     "a cut counts without the listing",
     "reads a chunk of whatever has the name",
     "removes below a cut that is not durable",
-    "commits what is not durable in the log",
-    "believes what is found after a lost answer",
+    "an erasure one position short",
+    "drops pending rows though nothing was restored",
 )
 """Faults that it takes thousands of schedules to meet."""
 

@@ -310,6 +310,10 @@ def _replaced(owner: object, name: str, wrong: Callable[..., object]) -> tuple[t
 _SHORT_MEMORY = ((schedule, "_MEMORIES", (schedule.Memory(),)),)
 """One cut is kept in every schedule: rare faults show sooner."""
 
+# A sync has to fail, and the machine to stop soon behind it: on a disk alone, and with the odds for that.
+_SYNCS_FAIL = ((schedule, "_ON_DISK", schedule._ON_DISK[-1:]),)
+_ON_DISK = replace(AS_IT_IS, disk=1.0, jobs=0.0)
+
 FAULTS = (
     Fault("no look at the cuts after the put", _replaced(Placing, "_look", _no_look)),
     Fault("moves on from a put whose answer was lost", _replaced(Placing, "_find_out", _moves_on)),
@@ -339,22 +343,23 @@ FAULTS = (
     Fault(
         "acknowledges at a position that was given up",
         _replaced(Cut, "covers", _takes_what_was_given_up),
-        replace(AS_IT_IS, loses=0.5),
+        replace(AS_IT_IS, loses=1.0),
     ),
     Fault("settles before the sync", roles=replace(AS_IT_IS, flusher=_SettlesUnsynced)),
-    Fault("removes below a cut that is not durable", _replaced(clean, "confirm", _confirms_nothing)),
+    Fault("removes below a cut that is not durable", (*_SYNCS_FAIL, (clean, "confirm", _confirms_nothing)), _ON_DISK),
     Fault(
         "commits what is not durable in the log",
-        ((actors, "make_durable", _confirms_nothing), (light, "make_durable", _confirms_nothing)),
+        (*_SYNCS_FAIL, (actors, "make_durable", _confirms_nothing), (light, "make_durable", _confirms_nothing)),
+        _ON_DISK,
     ),
     Fault("acknowledges before the directory is synced", _replaced(SimObjects, "_sync", _syncs_no_directory)),
-    Fault("believes what is found after a lost answer", _replaced(SimObjects, "confirm", _confirms_nothing)),
+    Fault("believes what is found after a lost answer", (*_SYNCS_FAIL, (SimObjects, "confirm", _confirms_nothing)), _ON_DISK),
     Fault(
         "one kept cut only",
         ((clean, "is_old", _keeps_one), (view, "is_old", _keeps_one)),
     ),
     Fault("no look for closed users behind a put", _replaced(Placing, "refused", _refuses_before_the_put_alone)),
-    Fault("an erasure one position short", _replaced(closing, "_fill", _fills_one_less)),
+    Fault("an erasure one position short", _replaced(closing, "_fill", _fills_one_less), replace(AS_IT_IS, erases=1.0)),
     Fault("earlier erasures are forgotten at a settle", _replaced(settle, "remember_erased", _forgets_earlier_erasures)),
     Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
     Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),

@@ -39,7 +39,7 @@ _ODDS = (
 _ON_DISK = (
     Odds(pause=0.05, crash=0.003),
     Odds(pause=0.03, kill=0.01, crash=0.003),
-    Odds(pause=0.05, fail=0.03, crash=0.001),
+    Odds(pause=0.05, fail=0.05, crash=0.002),
 )
 _SETTINGS = tuple(
     LogSettings(carry_below=share, segment_max_rows=rows, retention_seconds=seconds)
@@ -91,6 +91,10 @@ class Roles:
     flusher: MakeFlusher = Flusher
     eraser: MakeEraser = Eraser
     follower: MakeFollower = Follower
+    disk: float = 0.25
+    """How many schedules are on a disk, where the machine may stop."""
+    erases: float = 0.3
+    """How many schedules erase users, where nothing but the log is at work."""
     loses: float = 0.05
     """How many schedules lose an object."""
     jobs: float = 0.1
@@ -103,7 +107,7 @@ AS_IT_IS = Roles()
 def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = None) -> None:
     """Raises `Broken` if a promise is not kept."""
     rng = random.Random(seed)
-    on_disk = rng.random() < 0.25
+    on_disk = rng.random() < roles.disk
     world = World(rng, rng.choice(_ON_DISK if on_disk else _ODDS), trace)
     users = ("u", "v", _POISONED)[: rng.choice((1, 2, 2, 3))]
     memory = rng.choice(_MEMORIES)
@@ -163,7 +167,7 @@ def _cast_losses(house: Warehouse, roles: Roles) -> None:
     rng, spawn = house.world.rng, house.world.spawn
     if rng.random() < roles.loses:
         spawn("loser", _alive(partial(Loser(house).lose, 30, repairs=rng.random() < 0.5)))
-    erased = _ERASED if rng.random() < 0.3 else ()
+    erased = _ERASED if rng.random() < roles.erases else ()
     for user in erased:
         if user in house.users and (user == "v" or rng.random() < 0.5):
             spawn(f"eraser of {user}", _alive(partial(roles.eraser(house).erase, user, 3)))

@@ -65,6 +65,8 @@ class World:
     """Whose turn it is."""
     crashed: Callable[[], None] = lambda: None
     """What the machine's stop does to what is stored."""
+    unsteady: int = 0
+    """Until which step the machine stops sooner: a sync has failed, and what is not durable may be taken for it."""
     _ids: int = 0
 
     def spawn(self, name: str, body: Callable[[], None]) -> None:
@@ -85,7 +87,7 @@ class World:
         live = list(self.actors)
         while live:
             self.now += 1
-            if self.odds.crash and self.rng.random() < self.odds.crash:
+            if self.odds.crash and self.rng.random() < self.odds.crash * (20 if self.now < self.unsteady else 1):
                 self.say("the machine stops")
                 self.late.clear()
                 self.crashed()
@@ -117,19 +119,21 @@ class World:
             self.say("pauses")
         _parent(actor).switch()
         self.say(what)
-        return self._fate(actor)
+        return self._fate(actor, syncs=what.startswith("sync "))
 
-    def _fate(self, actor: Actor) -> Fate:
+    def _fate(self, actor: Actor, *, syncs: bool) -> Fate:
         dice = self.rng.random()
         if dice < self.odds.kill:
             self.die(actor)
-        if dice > 1 - self.odds.fail:
-            fate = self.rng.choice((None, Fate.LOST, Fate.LATE))
-            self.say(f"  fails: {fate.value if fate else 'not done'}")
-            if fate is None:
-                raise Unanswered
-            return fate
-        return Fate.DONE
+        if dice <= 1 - self.odds.fail * (5 if syncs else 1):
+            return Fate.DONE
+        if syncs:
+            self.unsteady = self.now + 50
+        fate = self.rng.choice((None, Fate.LOST, Fate.LATE))
+        self.say(f"  fails: {fate.value if fate else 'not done'}")
+        if fate is None:
+            raise Unanswered
+        return fate
 
     def die(self, actor: Actor) -> None:
         self.say("  is killed")
