@@ -75,6 +75,12 @@ class Ended(Terminal):
     code = "CONFLICT"
 
 
+class Moved(Terminal):
+    """A plan rests on what has changed since; a new plan works."""
+
+    code = "CONFLICT"
+
+
 class Conflict(Transient):
     """A race was lost: nothing was changed, and trying again may win."""
 

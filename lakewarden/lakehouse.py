@@ -11,16 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack, overload
 
 from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
 from lakewarden.clock import Clock, NewId, Pause, random_id, system_clock, wait
 from lakewarden.connection import Connection
 from lakewarden.engine import Engine, Progress, StartSpark, silent
+from lakewarden.errors import InvalidArgument
 from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
-from lakewarden.operations.request import Asked
+from lakewarden.operations.request import Asked, Plannable, PlanOptions, new_request
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from lakewarden.operations.exported import Export
     from lakewarden.operations.health import StorageHealth
     from lakewarden.operations.job import Job, Queueable
+    from lakewarden.operations.plans.value import Plan
     from lakewarden.operations.read import Freshness
     from lakewarden.operations.tags import Tag
     from lakewarden.operations.upgrade import UpgradedStorage
     from lakewarden.operator import Operator
+    from lakewarden.planner import Planner
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport
@@ -86,6 +89,12 @@ class Lakehouse:
         warehouse = self.warehouse
         lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
         return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
+
+    @cached_property
+    def _planner(self) -> Planner:
+        from lakewarden.planner import Planner
+
+        return Planner(self._operator)
 
     @classmethod
     def open(
@@ -386,16 +395,55 @@ class Lakehouse:
         chosen = storages_named(self.warehouse.catalog.read(), storage).values()
         return [health(self.warehouse, one, extended=extended) for one in chosen]
 
-    def plan(self, *tables: str) -> list[ScopeReport]:
-        """What maintenance would do now, and why: a report for each operation on a scope that has something to do."""
+    @overload
+    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name has a dot
+    @overload
+    def plan(self, *tables: str) -> list[ScopeReport]: ...
+    def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
+        """What an operation would do, as a value that `apply` takes; without an operation, what maintenance would do now.
+
+        `lake.plan("vacuum", "chat.messages", user="u_42")` makes a plan of that operation and keeps it for 24 hours.
+        `lake.plan("chat.messages")` gives a report for each operation on a scope that has something to do, and keeps nothing.
+
+        Raises:
+            InvalidArgument, Unsupported, NotFound: it cannot be requested so.
+        """
+        if names and "." not in names[0]:
+            return self.planned(*names, **options)
+        if options:
+            raise InvalidArgument("name the operation first, as in lake.plan('vacuum', 'chat.messages', retain_hours=200)")
+        return self._proposed(names)
+
+    def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
+        """The plan of an operation by its name; as `plan`, for names that are not known before."""
+        return self._planner.preview(new_request(operation, tables, **options)).plan
+
+    def plan_due(self, *tables: str) -> list[Plan]:
+        """What maintenance would do now, as plans in the order in which they are to be applied."""
+        return self._planner.due(tables, {due.pending.scope for due in self.due()})
+
+    def apply(self, plan: Plan | str) -> list[ScopeReport]:
+        """Does exactly what was planned, by the plan or its id, once: a report for each scope, `done`, or `failed` with CONFLICT
+        where it moved since. A second call reports what the first one did.
+
+        Raises:
+            InvalidArgument, NotFound: it is not a plan of this warehouse.
+            Moved: it was made more than 24 hours ago.
+        """
+        return self._planner.apply(plan, lambda _: None)
+
+    def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+        """What a dry run reports, without keeping a plan."""
+        return self._planner.look(new_request(operation, tables, **options))
+
+    def _proposed(self, tables: Sequence[str]) -> list[ScopeReport]:
         from lakewarden.operations.scopes import named_tables
         from lakewarden.operations.vacuum import VacuumOptions
         from lakewarden.planning.propose import planned_flush, vacuumable
 
         names = {table.name for table in named_tables(self.warehouse.catalog.read(), tables)}
         flushes = [planned_flush(self.warehouse, due) for due in self.due() if due.pending.table in names]
-        compact = self.compact(*tables, dry_run=True)
-        optimize = self.optimize(*tables, dry_run=True)
+        compact, optimize = self.look("compact", *tables), self.look("optimize", *tables)
         safe = tuple(vacuumable(self.warehouse, names))
         vacuum = self._operator.maintain(Asked(safe), VacuumOptions(), dry_run=True) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]
@@ -417,11 +465,11 @@ class Lakehouse:
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
+        if dry_run:
+            return self._previewed("compact", tables, user=user)
         from lakewarden.operations.compact import CompactOptions
 
-        return self._operator.maintain(
-            Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=dry_run
-        )
+        return self._operator.maintain(Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=False)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Lets go of STREAM rows whose time is over, or that are beyond their scope's size: a report for each such scope.
@@ -429,16 +477,20 @@ class Lakehouse:
         Raises:
             NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
         """
-        return self._operator.evict(Asked(tables, user), dry_run=dry_run)
+        if dry_run:
+            return self._previewed("evict", tables, user=user)
+        return self._operator.evict(Asked(tables, user), dry_run=False)
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
+        if dry_run:
+            return self._previewed("optimize", tables, user=user, zorder=tuple(zorder))
         from lakewarden.operations.optimize import OptimizeOptions
 
         options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
-        return self._operator.maintain(Asked(tables, user), options, dry_run=dry_run)
+        return self._operator.maintain(Asked(tables, user), options, dry_run=False)
 
     def vacuum(
         self,
@@ -453,9 +505,11 @@ class Lakehouse:
         Raises:
             InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
+        if dry_run:
+            return self._previewed("vacuum", tables, user=user, retain_hours=retain_hours, force=force)
         from lakewarden.operations.vacuum import VacuumOptions
 
-        return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=dry_run)
+        return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=False)
 
     def restore(
         self,
@@ -474,11 +528,18 @@ class Lakehouse:
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
+        if dry_run:
+            return self._previewed(
+                "restore", (table,), user=user, version=version, timestamp=timestamp, discard_pending=discard_pending
+            )
         from lakewarden.operations.restore import restore_options
 
         found = self.table(table).table
         options = restore_options(found, user, version, timestamp)
-        return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=dry_run)
+        return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=False)
+
+    def _previewed(self, operation: Plannable, tables: Sequence[str], **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+        return self._planner.preview(new_request(operation, tables, **options)).reports
 
     def move(self, table: str, to: str) -> list[ScopeReport]:
         """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes go on;

@@ -25,6 +25,7 @@ from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
 from lakewarden.operations.move import Mover
 from lakewarden.operations.optimize import OptimizeOptions
+from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import Asked
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
@@ -64,9 +65,9 @@ class Operator:
         self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None
     ) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            return flush_scopes(self.warehouse, self.engine.run, self._flush_large, wanted, job_id=id_)
+            return flush_scopes(self.warehouse, self.engine.run, self.flush_large, wanted, job_id=id_)
 
-        reports = self._run("flush", parameters, work, job_id)
+        reports = self.as_job("flush", parameters, work, job_id)
         if self.warehouse.settings.flush.compact_after:
             reports += self._compact_after(reports, parameters)
         return reports
@@ -75,7 +76,7 @@ class Operator:
         def work(id_: str) -> list[ScopeReport]:
             return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
 
-        reports = self._run(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        reports = self.as_job(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
             forget_expired(self.warehouse, self.warehouse.catalog.read(), self.warehouse.logs.views().sound)
             self._sweep()
@@ -99,9 +100,11 @@ class Operator:
         jobs = self.jobs.expire(started - timedelta(days=kept.job_retention_days))
         audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
         acts = audit.expire(started - timedelta(days=kept.audit_retention_days)) if kept.audit_retention_days else 0
-        if jobs or acts:
+        plans = PlanLog(warehouse.state, warehouse.erasures).expire(started)
+        if jobs or acts or plans:
             own = new_job_id("vacuum", warehouse.clock, warehouse.new_id)
-            said = f"removed {jobs} jobs and {acts} entries of the audit log, which were too old"
+            more = f" and {plans} plans" if plans else ""
+            said = f"removed {jobs} jobs and {acts} entries of the audit log{more}, which were too old"
             self.jobs.keep("vacuum", own, started, {"of": "logs"}, "completed", said)
 
     def restore(
@@ -109,11 +112,11 @@ class Operator:
     ) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
             asked = Rewind(table, user, options, discard, dry_run, id_)
-            return rewind(self.warehouse, self.engine.run, self._flush_large, asked)
+            return rewind(self.warehouse, self.engine.run, self.flush_large, asked)
 
         moment = None if options.timestamp is None else options.timestamp.isoformat()
         target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
-        return self._run("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
+        return self.as_job("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
 
     def evict(self, asked: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         """Raises:
@@ -123,7 +126,7 @@ class Operator:
         def work(id_: str) -> list[ScopeReport]:
             return evict(self.warehouse, asked.tables, asked.user, dry_run=dry_run, job_id=id_)
 
-        return self._run("evict", asked.parameters, work, job_id, keep=not dry_run)
+        return self.as_job("evict", asked.parameters, work, job_id, keep=not dry_run)
 
     def drop(self, table: TableName) -> list[ScopeReport]:
         if table not in self.warehouse.catalog.read().tables:
@@ -133,17 +136,17 @@ class Operator:
             with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
-        return self._run("drop", Asked((str(table),)).parameters, work, None)
+        return self.as_job("drop", Asked((str(table),)).parameters, work, None)
 
     def move(self, table: TableName, storage_id: str, job_id: str | None = None) -> list[ScopeReport]:
         """Raises as `operations.move.Mover.move`."""
         parameters = Asked((str(table),)).parameters | {"to": storage_id}
-        return self._run("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
+        return self.as_job("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
 
     def cancel_move(self, table: TableName) -> list[ScopeReport]:
         """Raises as `operations.move.Mover.cancel`."""
         parameters = Asked((str(table),)).parameters | {"cancel": "true"}
-        return self._run("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
+        return self.as_job("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
 
     def _moving(self, table: TableName, job_id: str, work: Callable[[Mover], list[ScopeReport]]) -> list[ScopeReport]:
         find_table(self.warehouse.catalog.read(), table)  # no lock for what is not there
@@ -233,7 +236,7 @@ class Operator:
             return self.evict(asked, dry_run=False, job_id=job.job_id)
         return self.flush(asked, job.job_id)
 
-    def _run(
+    def as_job(
         self,
         operation: Operation,
         parameters: dict[str, str],
@@ -261,9 +264,9 @@ class Operator:
         def work(id_: str) -> list[ScopeReport]:
             return maintain_targets(self.warehouse, self.engine.run, written, options, dry_run=False, job_id=id_)
 
-        return self._run("compact", parameters, work, None)
+        return self.as_job("compact", parameters, work, None)
 
-    def _flush_large(self, task: FlushTask) -> ScopeReport:
+    def flush_large(self, task: FlushTask) -> ScopeReport:
         session = self.engine.session()
         from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
 

@@ -72,6 +72,16 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a plan for a scope rests on, beside the version."""
+
+    digest: str = ""
+    """SHA-256 of that version's commit; empty where the plan does not rest on it."""
+    end: int | None = None
+    """The last possible `_seq` of the log as it was read; None where the plan does not rest on the log."""
+
+
+@dataclass(frozen=True)
 class ScopeReport:
     """What an operation did to one scope.
 
@@ -94,6 +104,10 @@ class ScopeReport:
     files: tuple[str, ...] = ()
     """Files that a dry run would touch, or a vacuum removed, relative to the scope."""
     finished_at: datetime | None = None
+    basis: Basis = Basis()
+    """Of a plan; without meaning for what was done."""
+    plan_id: str = ""
+    """The plan that a dry run made, or that was applied."""
 
     @property
     def uri(self) -> str:

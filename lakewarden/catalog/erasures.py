@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -157,6 +158,11 @@ class Erasures:
             return self.under_way(mark) is not None
         except ValueError as error:
             raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is no moment: {error}") from error
+
+    def among(self, marks: Collection[str], began: datetime) -> set[str]:
+        """Those of the users of whom `since` says so, by one listing."""
+        known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
+        return {mark for mark in known.intersection(marks) if self.since(mark, began)}
 
     @cached_property
     def _key(self) -> bytes:

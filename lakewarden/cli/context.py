@@ -45,6 +45,11 @@ def invocation(context: typer.Context) -> Invocation:
     return found
 
 
+def split_names(options: Sequence[str]) -> list[str]:
+    """Names given by an option that may be repeated, or hold several between commas."""
+    return [name.strip() for option in options for name in option.split(",") if name.strip()]
+
+
 def report_row(report: ScopeReport) -> Row:
     """A report as one flat JSON object: the scope as table and user, the fault as code and message."""
     state = report.state
@@ -63,6 +68,7 @@ def report_row(report: ScopeReport) -> Row:
         "paths": list(report.files),
         "error": None if report.fault is None else {"code": report.fault.code, "message": report.fault.message},
         "uri": report.uri,
+        "plan_id": report.plan_id or None,
     }
 
 
@@ -73,7 +79,8 @@ def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str
         ScopesFailed: with the code of the first fault, after everything was printed.
     """
     shown = ("table", "user", "outcome", "version", "rows", "files", "metrics", "reason")
-    call.emit([report_row(report) for report in reports], empty=empty, columns=shown)
+    planned = ("plan_id",) if any(report.outcome == "planned" for report in reports) else ()
+    call.emit([report_row(report) for report in reports], empty=empty, columns=shown + planned)
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:
         scope, first = faults[0]

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.cli import demo, erase, file, jobs, maintain, observe, repair, sql, storage, ui, upgrade
+from lakewarden.cli import demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, ui, upgrade
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
 from lakewarden.errors import Internal, LakewardenError
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, observe, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
+for module in (sql, observe, plan, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
     module.register(app)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import emit_reports, invocation
+from lakewarden.cli.context import emit_reports, invocation, split_names
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
@@ -52,9 +52,8 @@ def optimize(
 ) -> None:
     """Pack each scope's small files to the target size, or cluster them by columns."""
     call = invocation(context)
-    columns = [name.strip() for option in zorder for name in option.split(",") if name.strip()]
     with call.lake("optimize") as lake:
-        reports = lake.optimize(*tables, user=user, zorder=columns)
+        reports = lake.optimize(*tables, user=user, zorder=split_names(zorder))
     emit_reports(call, reports, empty="skipped: no scopes")
 
 

@@ -1,16 +1,16 @@
-"""The commands that only look: status, plan, history, tags, check."""
+"""The commands that only look: status, history, tags, check."""
 
 from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import Invocation, invocation, report_row
+from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.errors import ScopesFailed
 
 
 def register(app: typer.Typer) -> None:
-    for command in (status, plan, history, tags, check):
+    for command in (status, history, tags, check):
         app.command()(command)
 
 
@@ -20,18 +20,6 @@ def status(context: typer.Context) -> None:
     with call.lake("status") as lake:
         rows: list[Row] = [_flat(cell(one)) for one in lake.status()]
     call.emit(rows, empty="nothing is pending")
-
-
-def plan(
-    context: typer.Context,
-    tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; all where none is named."),
-) -> None:
-    """Show what maintenance would do now and why, and do nothing."""
-    call = invocation(context)
-    with call.lake("plan") as lake:
-        reports = lake.plan(*(tables or []))
-    shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
-    call.emit([report_row(report) for report in reports], empty="nothing is due", columns=shown)
 
 
 def history(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -72,10 +73,12 @@ class ColdApply:
         reach: Reach = no_faults,
         large_bytes: int | None = None,
         planned_at: datetime | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
-        """`planned_at`: when the scope's place was looked up, if not just now."""
+        """`planned_at`: when the scope's place was looked up, if not just now. `named`: more parameters of the commit."""
         self._target = target
         self._job_id = job_id
+        self._named = named or {}
         self._clock = clock
         self._new_id = new_id
         self._reach = reach
@@ -145,6 +148,7 @@ class ColdApply:
         self._reach("after-data-file")
         now = self._clock()
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
+        stamp = replace(stamp, parameters={**stamp.parameters, **self._named})
         number = self.next_batch()
         try:
             snapshot = yield from self._commit(written, stamp, end, number if written.files else None, now)

@@ -29,6 +29,8 @@ class Commit:
     info: dict[str, object]
     transactions: dict[str, int]
     """Its transaction identifiers: version by application id."""
+    digest: str
+    """SHA-256 of its text: tells it from any other commit of that version."""
 
     @property
     def timestamp(self) -> int:
@@ -115,4 +117,4 @@ def _commit(version: int, text: bytes) -> Commit:
             info = found
         if isinstance(found := action.get("txn"), dict):
             transactions[found["appId"]] = found["version"]
-    return Commit(version, info, transactions)
+    return Commit(version, info, transactions, sha256(text).hexdigest())

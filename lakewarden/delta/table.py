@@ -24,7 +24,7 @@ from lakewarden.delta import delegated
 from lakewarden.delta.actions import Change, Mode, TableHead, commit_text
 from lakewarden.delta.border import delta_errors
 from lakewarden.delta.checkpoint import checkpoint_in_place, is_due, write_checkpoint
-from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.commits import Commit, CommitLog
 from lakewarden.delta.committing import BATCH_APP, held_still, transactions_of
 from lakewarden.delta.damage import check_name, torn_error
 from lakewarden.delta.files import DataFile, NewFile
@@ -177,8 +177,16 @@ class ScopeTable:
         ours = REMEMBERED.recall(map(str, self.adds.column("path").to_pylist()), self.version)
         if ours is not None:
             return ours
-        commit = CommitLog(place_of(self.location)).read(self.version)
-        return {} if commit is None else commit.transactions
+        return {} if self._newest_commit is None else self._newest_commit.transactions
+
+    @cached_property
+    def _newest_commit(self) -> Commit | None:
+        return CommitLog(place_of(self.location)).read(self.version)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the newest commit's text; empty where that has left the log."""
+        return "" if self._newest_commit is None else self._newest_commit.digest
 
     @cached_property
     def adds(self) -> pa.Table:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
 
 import msgspec
@@ -17,6 +19,8 @@ from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, unmoved
+from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.operations.tail import TailRule, fitting, small_run
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -63,25 +67,19 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     small = small_run(table.files()[::-1], rule)
     run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
     selected = fitting(run, rule)
-    rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
-    return CompactPlan(
-        target=target,
-        operation="compact",
-        planned_at=now,
-        version=table.version,
-        table=table,
-        state=table.state(target.app_id),
-        parameters={
-            "min_eligible_segments": str(rule.min_files),
-            "max_segments_per_run": str(rule.max_files),
-            "max_segment_rows": str(rule.max_rows),
-        },
-        nothing="" if selected else _why_not(len(small), len(run), rule),
-        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become one",
-        metrics={"files_added": 1, "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
-        files=tuple(file.path for file in selected),
-        selected=selected,
-    )
+    nothing = "" if selected else _why_not(len(small), len(run), rule)
+    return _plan(target, table, selected, now, parameters=_parameters(rule), nothing=nothing)
+
+
+def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) -> CompactPlan:
+    """The plan anew, of exactly these files, on the table as it is now.
+
+    Raises:
+        Moved: one of them is not live any more.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    return _plan(target, table, live_inputs(table, planned)[::-1], now, parameters=planned.parameters)
 
 
 def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
@@ -107,6 +105,40 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     if isinstance(landed, str):
         return plan.skipped(landed)
     return plan.done(landed.state, metrics, plan.files, clock())
+
+
+def _plan(
+    target: ScopeTarget,
+    table: ScopeTable,
+    selected: tuple[DataFile, ...],
+    now: datetime,
+    *,
+    parameters: Mapping[str, str],
+    nothing: str = "",
+) -> CompactPlan:
+    rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
+    return CompactPlan(
+        target=target,
+        operation="compact",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=parameters,
+        nothing=nothing,
+        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become one",
+        metrics={"files_added": 1, "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
+        files=tuple(file.path for file in selected),
+        selected=selected,
+    )
+
+
+def _parameters(rule: TailRule) -> dict[str, str]:
+    return {
+        "min_eligible_segments": str(rule.min_files),
+        "max_segments_per_run": str(rule.max_files),
+        "max_segment_rows": str(rule.max_rows),
+    }
 
 
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:

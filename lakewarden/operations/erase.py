@@ -32,6 +32,7 @@ from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import forget
 from lakewarden.operations.jobs import JobLog
 from lakewarden.operations.leases import remove_leases
+from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
@@ -127,8 +128,7 @@ def erase(
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)
     exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
-    if not asked.tables:
-        _hide(warehouse, jobs, user, tally)
+    _hide(warehouse, jobs, asked, {str(table.name) for table in tables}, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
     buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
@@ -261,8 +261,13 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
     return there, gone
 
 
-def _hide(warehouse: Warehouse, jobs: JobLog, user: str, tally: _Tally) -> None:
-    """Jobs and the audit log know the user by the keyed hash from now on."""
+def _hide(warehouse: Warehouse, jobs: JobLog, asked: EraseAsked, tables: set[str], tally: _Tally) -> None:
+    """No plan names the user with these tables from now on; after a whole erasure jobs and the audit log know the user by the
+    keyed hash."""
+    user = asked.user
+    PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if asked.tables else None)
+    if asked.tables:
+        return
     mark = tally.erasure.mark
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))

@@ -8,7 +8,8 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
 from lakewarden.log.stream import Expired, to_evict
-from lakewarden.report import Outcome, ScopeReport
+from lakewarden.operations.plans.value import PlannedScope
+from lakewarden.report import Basis, Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
@@ -54,4 +55,21 @@ def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome,
         parameters={"job_id": job_id},
         metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
         finished_at=warehouse.clock(),
+        basis=Basis(end=gone.end),
     )
+
+
+def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
+    """Lets go of the rows that were planned, and of none after them. Those that are gone already are done."""
+    catalog = warehouse.catalog.read()
+    by_table: dict[TableName, list[PlannedScope]] = {}
+    for line in lines:
+        by_table.setdefault(line.scope.table, []).append(line)
+    for name, planned in by_table.items():
+        log = warehouse.log(find_table(catalog, name))
+        view = log.view()
+        ends = {line.user or "": line.end for line in planned if line.end is not None}
+        marks = {user: end for user, end in ends.items() if user in view.pending and view.pending[user].first_seq <= end}
+        if marks:
+            log.settle(view, marks, keep=False)
+    return [line.done("evict", warehouse.clock()) for line in lines]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+
+import pyarrow as pa
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import random_id, system_clock
@@ -21,16 +23,18 @@ from lakewarden.errors import Conflict, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
-from lakewarden.log.position import position_of
+from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
 from lakewarden.operations.job import new_job_id
+from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, cold_tables, state_store
 
@@ -51,10 +55,20 @@ class FlushTask:
     attempts: int
     large_bytes: int
     planned_at: datetime
+    plan_id: str = ""
+    """The plan that is being applied; then rows beyond `end` stay in the log."""
 
 
 FlushLarge = Callable[[FlushTask], ScopeReport]
 """Flushes a scope that is too large for one task (`spark.large.flush_large`)."""
+
+
+@dataclass(frozen=True)
+class Upto:
+    """How far the logs are flushed, where a plan is applied: by log id, the end of the log when it was planned."""
+
+    plan_id: str
+    ends: Mapping[str, int]
 
 
 def flush_scopes(
@@ -64,18 +78,21 @@ def flush_scopes(
     wanted: Callable[[Scope], bool],
     *,
     job_id: str | None = None,
+    upto: Upto | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
     """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns. A table whose
     log is corrupt has one report, a failed one.
 
-    A scope that fails keeps its rows in the log; the others are done.
+    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
     """
     catalog = warehouse.catalog.read()
     found = warehouse.logs.views()
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = [one for one in _pending(catalog, views) if wanted(one.scope)]
+    if upto is not None:
+        due = [early for one in due if (early := _until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
     forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
     unread = list(_unread(warehouse, catalog, found.faults, wanted))
@@ -87,6 +104,8 @@ def flush_scopes(
     due = _registered(warehouse, catalog, views, due)
     catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
     planned, held = _tasks(warehouse, catalog, due, job_id)
+    if upto is not None:
+        planned = [replace(task, plan_id=upto.plan_id) for task in planned]
     present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
     held += _failed(planned, refused)
@@ -122,6 +141,7 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
         reach=reach,
         large_bytes=task.large_bytes,
         planned_at=task.planned_at,
+        named={PLAN: task.plan_id} if task.plan_id else {},
     )
     watermark = cold.watermark()
     if cold.table is not None and watermark is not None and watermark >= task.pending.first_seq:
@@ -132,7 +152,19 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
 def hot_scope(task: FlushTask) -> LogScope:
     """The scope's pending rows, as the job planned them."""
     log = reader_of(state_store(task.state_uri), task.log_id)
-    return LogScope(log, task.pending.user, task.target.schemas, task.end, task.pending)
+    kind = _EarlyRows if task.plan_id else LogScope
+    return kind(log, task.pending.user, task.target.schemas, task.end, task.pending)
+
+
+@dataclass(frozen=True)
+class _EarlyRows(LogScope):
+    """Rows up to the planned end of the log: a second look would bring later ones."""
+
+    def rows(self) -> pa.Table:
+        try:
+            return super().rows()
+        except Missing as gone:
+            raise Conflict(f"{gone} was settled by another flush while the plan was applied; apply it again") from gone
 
 
 def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
@@ -192,6 +224,15 @@ def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pendin
         if (view := views.get(table.log_id)) is not None:
             for rows in view.pending.values():
                 yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
+
+
+def _until(one: _Pending, end: int) -> _Pending | None:
+    """Its rows up to the planned end of the log; None where there are none."""
+    early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
+    if not early:
+        return None
+    rows, size = sum(each.rows for each in early), sum(each.length for each in early)
+    return replace(one, rows=replace(one.rows, rows=rows, bytes=size, ranges=early), end=min(one.end, end))
 
 
 def _unread(

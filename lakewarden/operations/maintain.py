@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
 from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
+from lakewarden.delta.timeline import VACUUM_END, LogEntry
+from lakewarden.errors import Internal, Moved
+from lakewarden.operations.compact import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
 from lakewarden.operations.leases import forget_expired, leased_versions
-from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.optimize import OptimizeOptions, OptimizePlan, plan_optimize, replan_optimize, run_optimize
 from lakewarden.operations.plan import ScopePlan
+from lakewarden.operations.plans.moved import PLAN, commit_of
+from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
+from lakewarden.operations.request import Request
+from lakewarden.operations.restore import RestoreOptions, RestorePlan, plan_restore, replan_restore, restore_options, run_restore
 from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.stray import hot_files
 from lakewarden.operations.tags import tagged_versions
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, retention_of, run_vacuum
+from lakewarden.operations.vacuum import VacuumOptions, VacuumPlan, plan_vacuum, replan_vacuum, retention_of, run_vacuum
 from lakewarden.operations.zorder import check_columns
 from lakewarden.report import Operation, ScopeReport, ScopeTarget
 from lakewarden.scope import Scope, TableName
@@ -29,6 +33,9 @@ from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, find_table
 
 Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
+
+_COMMITS: dict[Operation, str] = {"compact": "COMPACT", "optimize": "OPTIMIZE", "vacuum": VACUUM_END, "restore": "RESTORE"}
+"""The operation of the commit with which each is done."""
 
 _SCOPE_COST = 64 << 10
 """Bytes that one scope weighs in a pack: its sizes are not known before its table is opened."""
@@ -43,6 +50,30 @@ class MaintainTask:
     dry_run: bool
     job_id: str
     clock: CarriedClock
+    planned: PlannedScope | None = None
+    """What was planned for the scope, where a plan is applied."""
+    plan_id: str = ""
+
+
+def options_of(request: Request, warehouse: Warehouse) -> Options:
+    """The options of a request, completed by the settings.
+
+    Raises:
+        NotFound, InvalidArgument: no such table; a restore to nothing, or to a version of every user.
+    """
+    settings = warehouse.settings
+    match request.operation:
+        case "compact":
+            return CompactOptions.of(settings.compaction)
+        case "optimize":
+            return OptimizeOptions(request.zorder, settings.maintenance.min_gain)
+        case "vacuum":
+            return VacuumOptions(request.retain_hours, request.force)
+        case "restore":
+            table = find_table(warehouse.catalog.read(), TableName.parse(request.tables[0]))
+            return restore_options(table, request.user, request.version, request.timestamp)
+        case _:
+            raise Internal(f"{request.operation} is not maintenance of Delta tables")
 
 
 def operation_of(options: Options) -> Operation:
@@ -70,15 +101,24 @@ def maintain(
 
 
 def maintain_targets(
-    warehouse: Warehouse, run: Run, targets: Sequence[ScopeTarget], options: Options, *, dry_run: bool, job_id: str
+    warehouse: Warehouse,
+    run: Run,
+    targets: Sequence[ScopeTarget],
+    options: Options,
+    *,
+    dry_run: bool,
+    job_id: str,
+    applying: Applying | None = None,
 ) -> list[ScopeReport]:
-    """The same over these scopes."""
+    """The same over these scopes; `applying` a plan that has all of them."""
     for target in targets:
         _check(target, options)
     clock = CarriedClock.of(warehouse.clock)
     now = clock.moment
     choices = _with_kept(warehouse, targets, options, now)
     tasks = [MaintainTask(target, choice, dry_run, job_id, clock) for target, choice in zip(targets, choices, strict=True)]
+    if applying is not None:
+        tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
     present = Presence.of(targets)
     there = [task for task in tasks if present.why_not(task.target) is None]
     done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST) for task in there]))
@@ -116,29 +156,93 @@ def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
         """What is leased, or refers to a file, was looked at then."""
         return task.clock.moment
 
-    plan, run = _planned(task, asked)
+    if task.planned is not None:
+        return (yield from _apply(task, task.planned, asked))
+    plan = _plan(task, asked)
     if task.dry_run:
         return plan.report()
     if plan.nothing and plan.table is not None:
         refresh_manifest(task.target, plan.table, task.clock())  # who committed last may have died before its manifest
-    return (yield from run(job_id=task.job_id, clock=task.clock, new_id=random_id))
+    return (yield from _run(task, plan))
 
 
-def _planned(task: MaintainTask, clock: Clock) -> tuple[ScopePlan, Callable[..., Steps[ScopeReport]]]:
-    """The plan, and what runs it."""
+def _plan(task: MaintainTask, clock: Clock) -> ScopePlan:
     match task.options:
         case CompactOptions():
-            compact = plan_compact(task.target, task.options, clock=clock)
-            return compact, partial(run_compact, compact)
+            return plan_compact(task.target, task.options, clock=clock)
         case OptimizeOptions():
-            optimize = plan_optimize(task.target, task.options, clock=clock)
-            return optimize, partial(run_optimize, optimize)
+            return plan_optimize(task.target, task.options, clock=clock)
         case VacuumOptions():
-            vacuum = plan_vacuum(task.target, task.options, clock=clock)
-            return vacuum, partial(run_vacuum, vacuum)
+            return plan_vacuum(task.target, task.options, clock=clock)
         case RestoreOptions():
-            restore = plan_restore(task.target, task.options, clock=clock)
-            return restore, partial(run_restore, restore)
+            return plan_restore(task.target, task.options, clock=clock)
+
+
+def _replan(task: MaintainTask, planned: PlannedScope, clock: Clock) -> ScopePlan:
+    """What was planned, on the table as it is now.
+
+    Raises:
+        Moved: what it rests on has changed.
+    """
+    match task.options:
+        case CompactOptions():
+            return replan_compact(task.target, planned, clock=clock)
+        case OptimizeOptions():
+            return replan_optimize(task.target, task.options, planned, clock=clock)
+        case VacuumOptions():
+            return replan_vacuum(task.target, task.options, planned, task.plan_id, clock=clock)
+        case RestoreOptions():
+            return replan_restore(task.target, task.options, planned, task.plan_id, clock=clock)
+
+
+def _run(task: MaintainTask, plan: ScopePlan) -> Steps[ScopeReport]:
+    """Runs a plan under the task's job."""
+    match plan:
+        case CompactPlan():
+            return run_compact(plan, job_id=task.job_id, clock=task.clock, new_id=random_id)
+        case OptimizePlan():
+            return run_optimize(plan, job_id=task.job_id, clock=task.clock, new_id=random_id)
+        case VacuumPlan():
+            return run_vacuum(plan, job_id=task.job_id, clock=task.clock, new_id=random_id)
+        case RestorePlan():
+            return run_restore(plan, job_id=task.job_id, clock=task.clock, new_id=random_id)
+        case _:
+            raise Internal(f"{type(plan).__name__} is not a plan of maintenance")
+
+
+def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[ScopeReport]:
+    """Applies what was planned to the scope; where that is done already, says what was done.
+
+    Raises:
+        Moved: what the plan rests on has changed; nothing was done.
+    """
+    try:
+        plan = _replan(task, planned, clock)
+        if task.dry_run:
+            return plan.report()
+        report = yield from _run(task, replace(plan, parameters={**plan.parameters, PLAN: task.plan_id}))
+    except Moved:
+        before = commit_of(task.target, planned, task.plan_id, _COMMITS[operation_of(task.options)])
+        if before is None:
+            raise
+        return _done_before(task, planned, before)
+    if report.outcome == "skipped":
+        raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
+    return report
+
+
+def _done_before(task: MaintainTask, planned: PlannedScope, commit: LogEntry) -> ScopeReport:
+    """The report of a scope to which an earlier apply applied the plan."""
+    return ScopeReport(
+        task.target.scope,
+        operation_of(task.options),
+        "done",
+        task.target.location,
+        reason=f"applied before, in version {commit.version}",
+        version=commit.version,
+        parameters={**planned.parameters, PLAN: task.plan_id},
+        metrics=dict(planned.metrics),
+    )
 
 
 def _check(target: ScopeTarget, options: Options) -> None:

@@ -18,6 +18,8 @@ from lakewarden.delta.timeline import walk
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.plan import ScopePlan, unmoved
+from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.operations.zorder import check_columns, z_ordered
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -74,6 +76,35 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
         zorder=options.zorder,
     )
     return _clustering(base, table) if options.zorder else _packing(base, table, options.min_gain)
+
+
+def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
+    """The plan anew, of exactly these files, on the table as it is now.
+
+    Raises:
+        Moved: one of them is not live any more.
+        InvalidArgument, Unsupported: as `plan_optimize`.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    inputs = live_inputs(table, planned)
+    sized = replace(target, target_file_size=int(planned.parameters["target_file_size"]))
+    check_columns(live_schema(sized, table).schema, options.zorder)
+    return OptimizePlan(
+        target=sized,
+        operation="optimize",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=planned.parameters,
+        summary=planned.summary,
+        metrics=planned.metrics,
+        files=planned.files,
+        zorder=options.zorder,
+        # the files that stayed alone took no room from these, so they fall into the bins that were planned
+        bins=(inputs,) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
+    )
 
 
 def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:

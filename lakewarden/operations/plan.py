@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakewarden.delta.commits import CommitLog
@@ -14,7 +14,7 @@ from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
-from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
+from lakewarden.report import Basis, Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,8 @@ class ScopePlan:
 
     def report(self) -> ScopeReport:
         """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""
-        return self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
+        report = self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
+        return report if self.table is None else replace(report, basis=Basis(self.table.digest))
 
     def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
         """The report of a run that changed nothing."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
+
+from lakewarden.report import Operation
 
 if TYPE_CHECKING:
     from lakewarden.operations.job import Job
@@ -24,3 +28,44 @@ class Asked:
     @classmethod
     def of(cls, job: Job) -> Asked:
         return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
+
+
+Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
+"""What can be planned first (`specs.SPECS`)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """An operation as it was requested, with all that any operation takes; `specs.SPECS` says which of it counts for which."""
+
+    operation: Operation
+    tables: tuple[str, ...] = ()
+    """As `namespace.table`; all where none is named."""
+    user: str | None = None
+    """Only this user's scopes; every user's where it is left out."""
+    version: int | None = None
+    timestamp: datetime | None = None
+    discard_pending: bool = False
+    retain_hours: float | None = None
+    force: bool = False
+    zorder: tuple[str, ...] = ()
+    deep: bool = False
+
+
+class PlanOptions(TypedDict, total=False):
+    """The fields of a `Request` by keyword."""
+
+    user: str | None
+    version: int | None
+    timestamp: datetime | None
+    discard_pending: bool
+    retain_hours: float | None
+    force: bool
+    zorder: tuple[str, ...]
+    deep: bool
+
+
+def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
+    """The request that a call makes; `specs.check_request` says whether it can be one."""
+    made = Request(cast("Operation", operation), tuple(tables), **options)
+    return replace(made, zorder=tuple(made.zorder))

@@ -7,7 +7,7 @@ where it is, so that no row is flushed a second time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
@@ -20,9 +20,11 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
-from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.moved import check_version, planned_table
+from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.restore_files import RESTORE, copied_apart, difference, written_again
 from lakewarden.operations.rewrite import discard
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -104,6 +106,24 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     if missing := _missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
     return _plan(target, options, table, source, timeline, now)
+
+
+def replan_restore(
+    target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> RestorePlan:
+    """The plan anew, to the version that was planned, on the same version; or on the flush with which its apply began.
+
+    Raises:
+        Moved: the table is at another version.
+        NotFound, Unsupported: as `plan_restore`.
+    """
+    table = planned_table(target, planned)
+    check_version(table, planned, plan_id)
+    to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
+    plan = plan_restore(target, to, clock=clock)
+    if plan.version != table.version:
+        raise Moved(f"{planned.scope} came to version {plan.version} while its restore was applied; plan again")
+    return replace(plan, parameters=planned.parameters)
 
 
 def run_restore(

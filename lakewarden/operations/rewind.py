@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lakewarden.errors import Moved
+from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
-from lakewarden.operations.fanout import Run
-from lakewarden.operations.flush import FlushLarge, flush_scopes
+from lakewarden.operations.fanout import Run, failed_report
+from lakewarden.operations.flush import FlushLarge, Upto, flush_scopes
 from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.scopes import targets_of
 from lakewarden.report import ScopeReport, ScopeTarget
@@ -41,25 +44,78 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
     view = log.view()
     plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True, job_id=asked.job_id)
     if asked.dry_run:
-        return [_with_pending(plan, view, asked) for plan in plans]
+        return [replace(_with_pending(plan, view, asked), basis=replace(plan.basis, end=view.end)) for plan in plans]
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
-    if asked.discard_pending:
-        reports = _discard(warehouse, run, asked, sound, log, view)
-    else:
-        reports = _flush_first(warehouse, run, large, asked, sound, view)
-    made = {report.scope: report for report in reports}
-    if marks := [warehouse.erasures.mark(report.scope.user or "") for report in made.values() if report.outcome == "done"]:
-        log.note_rewound(marks)
+    made = {report.scope: report for report in _restored(warehouse, run, large, asked, sound, log, view)}
     return [made.get(plan.scope, plan) for plan in plans]
 
 
+def apply_rewind(
+    warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], applying: Applying
+) -> list[ScopeReport]:
+    """Applies a plan: refuses the scopes that have rows in the log which were not there, or another version.
+
+    Raises:
+        NotFound: the table was dropped.
+    """
+    log = warehouse.log(find_table(warehouse.catalog.read(), asked.table))
+    view = log.view()
+    hot = [target for target in targets if (target.scope.user or "") in view.pending]
+    looks = maintain_targets(warehouse, run, hot, asked.options, dry_run=True, job_id=asked.job_id, applying=applying)
+    held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
+    for target in hot:
+        if target.scope not in held and (late := _late(view, applying.scopes[target.scope])) is not None:
+            held[target.scope] = failed_report(target, "restore", late, warehouse.clock())
+    ready = [target for target in targets if target.scope not in held]
+    return [*held.values(), *_restored(warehouse, run, large, asked, ready, log, view, applying)]
+
+
+def _restored(
+    warehouse: Warehouse,
+    run: Run,
+    large: FlushLarge,
+    asked: Rewind,
+    targets: Sequence[ScopeTarget],
+    log: TableLog,
+    view: LogView,
+    applying: Applying | None = None,
+) -> list[ScopeReport]:
+    if asked.discard_pending:
+        reports = _discard(warehouse, run, asked, targets, log, view, applying)
+    else:
+        reports = _flush_first(warehouse, run, large, asked, targets, view, applying)
+    if marks := [warehouse.erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
+        log.note_rewound(marks)
+    return reports
+
+
+def _late(view: LogView, planned: PlannedScope) -> Moved | None:
+    """Why rows in the log are in the way of a planned restore; None where the plan has seen them all."""
+    last, end = view.pending[planned.user or ""].last_seq, NOTHING if planned.end is None else planned.end
+    if last <= end:
+        return None
+    return Moved(f"{planned.scope} has rows in the log up to _seq {last}, and its restore was planned up to {end}; plan again")
+
+
+def _end(applying: Applying) -> int:
+    """Where the table's log ended when the restore was planned."""
+    return next((planned.end for planned in applying.scopes.values() if planned.end is not None), NOTHING)
+
+
 def _flush_first(
-    warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], view: LogView
+    warehouse: Warehouse,
+    run: Run,
+    large: FlushLarge,
+    asked: Rewind,
+    targets: Sequence[ScopeTarget],
+    view: LogView,
+    applying: Applying | None = None,
 ) -> list[ScopeReport]:
     """A scope whose flush fails is not restored: its rows would come on top later. One report for the whole table says that its
     log cannot be read; then any scope may have pending rows, and none is restored."""
     scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
-    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id) if scopes else []
+    upto = None if applying is None else Upto(applying.plan_id, {view.log_id: _end(applying)})
+    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id, upto=upto) if scopes else []
     faults = {report.scope: report for report in flushed if report.fault}
     of_the_log = faults.get(Scope(asked.table, None))
     failed = {
@@ -68,17 +124,25 @@ def _flush_first(
         if (report := faults.get(target.scope, of_the_log)) is not None
     }
     ready = [target for target in targets if target.scope not in failed]
-    return [*failed.values(), *maintain_targets(warehouse, run, ready, asked.options, dry_run=False, job_id=asked.job_id)]
+    done = maintain_targets(warehouse, run, ready, asked.options, dry_run=False, job_id=asked.job_id, applying=applying)
+    return [*failed.values(), *done]
 
 
 def _discard(
-    warehouse: Warehouse, run: Run, asked: Rewind, targets: Sequence[ScopeTarget], log: TableLog, view: LogView
+    warehouse: Warehouse,
+    run: Run,
+    asked: Rewind,
+    targets: Sequence[ScopeTarget],
+    log: TableLog,
+    view: LogView,
+    applying: Applying | None = None,
 ) -> list[ScopeReport]:
     """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
     log.make_durable(view)
-    options = replace(asked.options, discard_to=view.end)
-    reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id)
-    settled = {report.scope.user or "": view.end for report in reports if report.fault is None}
+    end = view.end if applying is None else _end(applying)
+    options = replace(asked.options, discard_to=end)
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id, applying=applying)
+    settled = {report.scope.user or "": end for report in reports if report.fault is None}
     if settled:
         log.settle(view, settled)
     return reports

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import unquote
@@ -32,10 +32,12 @@ from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
-from lakewarden.errors import Conflict, InvalidArgument, NotFound
+from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
 from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.moved import commit_of
+from lakewarden.operations.plans.value import PlannedScope, plain_path
 from lakewarden.operations.stray import stray_files
 from lakewarden.report import ScopeReport, ScopeTarget
 from lakewarden.rows.files import without_name
@@ -70,6 +72,8 @@ class VacuumOptions:
     keep_versions: tuple[int, ...] = ()
     keep_files: frozenset[str] = frozenset()
     """Paths to which rows in the log refer."""
+    latest: datetime | None = None
+    """The horizon is not later than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,8 @@ class VacuumPlan(ScopePlan):
     """Files of FILE columns to which no row refers."""
     marks: bool = False
     """Whether the horizon is committed although no data file goes, so that a later vacuum can count from this one."""
+    oldest: int = 0
+    """The oldest version that an earlier vacuum left whole."""
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
@@ -93,7 +99,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     """
     hours = retention_of(target, options)
     now = clock()
-    horizon = now - timedelta(hours=min(hours, _LONGEST))
+    horizon = min(now - timedelta(hours=min(hours, _LONGEST)), options.latest or now)
     table = open_scope(target)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
@@ -130,6 +136,45 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         log_files=log,
         stray=stray,
         marks=marks,
+        oldest=timeline.oldest,
+    )
+
+
+def replan_vacuum(
+    target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> VacuumPlan:
+    """The plan anew, of exactly these files. It commits its marks whatever goes, so that they tell that it was applied.
+
+    Raises:
+        Moved: one of the files is needed again, or gone; or a vacuum moved the horizon.
+        InvalidArgument, NotFound: as `plan_vacuum`.
+    """
+    latest = datetime.fromisoformat(planned.parameters["horizon"])
+    plan = plan_vacuum(target, replace(options, latest=latest), clock=clock)
+    oldest = int(planned.parameters[OLDEST])
+    if not plan.oldest <= oldest <= int(plan.parameters.get(OLDEST, "-1")):
+        raise Moved(f"the horizon of {planned.scope} moved since it was planned, by another vacuum or its retention; plan again")
+    removable = {*(file.key for file in plan.data_files), *plan.log_files, *plan.stray}
+    wanted = frozenset(planned.files)
+    taken = {key for key in removable if plain_path(key) in wanted}
+    kept = wanted - {plain_path(key) for key in taken}
+    marks = [commit_of(target, planned, plan_id, mark) for mark in (VACUUM_START, VACUUM_END)] if kept else []
+    if kept and (marks[0] is None or marks[1] is not None):  # between its marks, an apply that died has left the rest
+        raise Moved(
+            f"{len(kept)} of the {len(planned.files)} files that were to be vacuumed from {planned.scope} are needed again, or"
+            f" gone: {min(kept)}; plan again"
+        )
+    return replace(
+        plan,
+        nothing="",
+        summary=planned.summary,
+        parameters=planned.parameters,
+        metrics=planned.metrics,
+        files=planned.files,
+        data_files=tuple(file for file in plan.data_files if file.key in taken),
+        log_files=tuple(key for key in plan.log_files if key in taken),
+        stray=tuple(key for key in plan.stray if key in taken),
+        marks=True,
     )
 
 

@@ -30,6 +30,21 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
     return ""
 
 
+def named_in_plan(data: bytes, user: str, tables: Collection[str] | None) -> str:
+    """Of lines of a plan: whether one is about the user in one of the tables, or its head requests no others.
+
+    Args:
+        tables: those that the user was erased from, as `namespace.name`; all where it is None.
+    """
+    for line in map(formats.parsed, data.split(b"\n")):
+        head = formats.field(line, "request")
+        named = _texts(formats.field(head, "tables"))
+        mine = formats.field(line, "user") == user and (tables is None or formats.field(line, "table") in tables)
+        if mine or (formats.field(head, "user") == user and (tables is None or (named and set(named) <= set(tables)))):
+            return "a plan that names the user"
+    return ""
+
+
 def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
     """Of any other object; `tables` as `namespace.name`."""
     if user in (formats.log_users(data) or ()):
@@ -42,6 +57,10 @@ def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
     if formats.field(said, "user_id") == user and table in tables:
         return "a manifest of the user's scope"
     return "an export of the user" if formats.field(said, "exported_user") == user else ""
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _listed(said: object) -> list[object]:

@@ -17,7 +17,7 @@ from threading import Lock
 from lakewarden.connection import Location
 from lakewarden.storage.location import join
 from lakewarden.verify import formats
-from lakewarden.verify.contents import named_in_data, named_in_state
+from lakewarden.verify.contents import named_in_data, named_in_plan, named_in_state
 from lakewarden.verify.listing import Found, content, everything, part
 from lakewarden.verify.names import match, stands_for, within
 from lakewarden.verify.uploads import open_uploads
@@ -32,6 +32,9 @@ _OF_LOGS = frozenset({"log", "live"})
 _OF_TABLES = frozenset({"tags", "leases", "scopes"})
 _OF_ALL = frozenset({"jobs", "audit"})
 """Rooms of the warehouse's state by what they belong to: single tables, or all of the warehouse."""
+
+_BY_LINE = "plans"
+"""The room whose lines each belong to a table."""
 
 _AT_ONCE = 8
 """Objects that are read at once: on an object store most of the time is waiting."""
@@ -202,7 +205,7 @@ class _Look:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
         asked = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
-        relevant = owner in asked or room == ".tmp" or (room in _OF_ALL and self._wanted.whole)
+        relevant = owner in asked or room in (".tmp", _BY_LINE) or (room in _OF_ALL and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
         if room == "erasures" and rest == f"asked/{self._wanted.mark}":
@@ -212,11 +215,16 @@ class _Look:
         data = self._content(found)
         if data is None:
             return
-        what = named_in_state(room, data, self._wanted.user) if relevant else ""
+        what = self._named_in_state(room, data) if relevant else ""
         if what:
             self._report(found, what)
         elif self._wanted.deep and self._word.search(data):
             self._count(coincidences=1)
+
+    def _named_in_state(self, room: str, data: bytes) -> str:
+        if room == _BY_LINE:
+            return named_in_plan(data, self._wanted.user, None if self._wanted.whole else self._names)
+        return named_in_state(room, data, self._wanted.user)
 
     def _at_data(self, found: Found) -> None:
         what, known, suspect = self._by_path(found)

@@ -418,3 +418,76 @@ def test_what_an_erasure_finds_fails_it(call: Call, lake: Lakehouse) -> None:
     stray.write_text("x")
     code, message = call("erase", "--user", "ann", "--format", "json").failure
     assert (code, str(stray) in message) == ("CONFLICT", True)
+
+
+# Plans
+
+
+def test_a_plan_goes_through_a_file(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    out = str(tmp_path / "plan.jsonl")
+    rows = call("plan", NOTES, "--operation", "restore", "--user", "bob", "--version", "0", "--out", out, "--format", "json").rows
+    assert [(row["operation"], row["outcome"], row["user"]) for row in rows] == [("restore", "planned", "bob")]
+    done = call("apply", out, "--format", "json").rows
+    assert [(row["outcome"], row["version"], row["plan_id"]) for row in done] == [("done", 3, rows[0]["plan_id"])]
+    again = call("apply", rows[0]["plan_id"], "--format", "json").rows
+    assert [(row["outcome"], row["version"]) for row in again] == [("done", 3)]
+    assert eventual(lake.table(NOTES), "bob") == {0: "a", 1: "a"}
+
+
+def test_a_dry_run_prints_the_id_that_apply_takes(lake: Lakehouse, call: Call) -> None:
+    (row,) = call("restore", NOTES, "--user", "bob", "--version", "1", "--dry-run", "--format", "json").rows
+    lake.table(NOTES).write(notes({9: "later"}), user="bob")
+    refused = call("apply", row["plan_id"], "--format", "json")
+    code, message = refused.failure
+    assert code == "CONFLICT"
+    assert "1 of 1 scopes failed" in message
+    (failed,) = json.loads(refused.out.splitlines()[0])
+    assert (failed["outcome"], failed["error"]["code"]) == ("failed", "CONFLICT")
+    assert call("restore", NOTES, "--user", "bob", "--version", "1", "--dry-run").out.split()[-1] != row["plan_id"]
+
+
+def test_what_is_due_goes_through_a_file(lake: Lakehouse, call: Call, tmp_path: Path) -> None:
+    out = str(tmp_path / "plan.jsonl")
+    rows = call("plan", "--out", out, "--format", "json").rows
+    assert ("flush", "ann") in [(row["operation"], row["user"]) for row in rows]
+    assert {row["outcome"] for row in call("apply", out, "--format", "json").rows} == {"done"}
+    assert eventual(lake.table(NOTES), "ann")[7] == "hot"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda text: text[:-30], "CORRUPT"),
+        (lambda text: text.splitlines()[0], "CORRUPT"),
+        (lambda text: "", "CORRUPT"),
+        (lambda text: "[1]\n", "CORRUPT"),
+        (lambda text: "\x80\n", "CORRUPT"),
+        (lambda text: text.replace('"count":1', '"count":100001') + 100_000 * text.partition("\n")[2], "INVALID_ARGUMENT"),
+        (lambda text: text.replace('"warehouse":"', '"warehouse":"0'), "INVALID_ARGUMENT"),
+        (lambda text: text.replace('"version":0,"timestamp"', '"version":1,"timestamp"'), "INVALID_ARGUMENT"),
+        (lambda text: text.replace('"user":"bob","log_id"', '"user":"ann","log_id"'), "CONFLICT"),
+        (lambda text: text.replace("/bob", "/ann"), "CONFLICT"),
+        (lambda text: text.replace('"parameters":{"version":"0"}', '"parameters":{"version":"1"}'), "CONFLICT"),
+        (lambda text: text.replace('"plan_id":"PL-', '"plan_id":"../'), "CORRUPT"),
+    ],
+)  # fmt: skip
+def test_a_file_that_was_changed_is_refused(
+    lake: Lakehouse, call: Call, tmp_path: Path, change: Callable[[str], str], code: str
+) -> None:
+    out = tmp_path / "plan.jsonl"
+    call("plan", NOTES, "--operation", "restore", "--user", "bob", "--version", "0", "--out", str(out))
+    changed = change(out.read_text(encoding="utf-8"))
+    assert changed != out.read_text(encoding="utf-8")
+    out.write_text(changed, encoding="latin-1")
+    assert call("apply", str(out), "--format", "json").failure[0] == code
+    assert lake.table(NOTES).history(user="bob")[0].version == 2
+
+
+def test_plans_that_are_not_there(lake: Lakehouse, call: Call, tmp_path: Path) -> None:  # noqa: ARG001
+    assert call("apply", "PL-000000000000-00000000", "--format", "json").failure[0] == "NOT_FOUND"
+    assert call("apply", str(tmp_path / "no.jsonl"), "--format", "json").failure[0] == "NOT_FOUND"
+    assert call("plan", NOTES, "--operation", "fold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
+    assert call("plan", NOTES, "--operation", "export", "--format", "json").failure[0] == "UNSUPPORTED"
+    assert call("plan", NOTES, "--user", "ann").status == 2
+    nowhere = str(tmp_path / "no" / "plan.jsonl")
+    assert call("plan", "--operation", "compact", "--out", nowhere, "--format", "json").failure[0] == "INVALID_ARGUMENT"

@@ -1,0 +1,96 @@
+"""`lakewarden plan` and `lakewarden apply`: what an operation would do, and doing exactly that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+from lakewarden.cli.context import emit_reports, invocation, report_row, split_names
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
+from lakewarden.operations.request import PlanOptions, new_request
+
+
+def register(app: typer.Typer) -> None:
+    for command in (plan, apply):
+        app.command()(command)
+
+
+def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
+    context: typer.Context,
+    tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; all where none is named."),
+    operation: str | None = typer.Option(None, help="Plan this operation; without it, all that maintenance would do now."),
+    out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
+    user: str | None = typer.Option(None, help="Only this user's scope."),
+    version: int | None = typer.Option(None, help="restore: the Delta version to go back to."),
+    timestamp: str | None = typer.Option(None, help="restore: a moment, ISO 8601; without an offset it is UTC."),
+    discard_pending: bool = typer.Option(False, help="restore: drop the scope's pending rows instead of flushing them first."),
+    retain: float | None = typer.Option(None, help="vacuum: hours to keep removed files; below 168 needs --force."),
+    force: bool = typer.Option(False, help="vacuum: allow a retention below 168 hours."),
+    zorder: list[str] = typer.Option([], help="optimize: columns to cluster by; repeat, or separate by commas."),
+    deep: bool = typer.Option(False, help="erase: read every object under every storage for what may be left."),
+) -> None:
+    """Show what maintenance would do now and why, and do nothing; with --operation or --out, make a plan of it."""
+    from lakewarden.operations.restore import parse_moment  # brings Delta: not for the start of other commands
+
+    call = invocation(context)
+    options = PlanOptions(
+        user=user,
+        version=version,
+        timestamp=None if timestamp is None else parse_moment(timestamp),
+        discard_pending=discard_pending,
+        retain_hours=retain,
+        force=force,
+        zorder=tuple(split_names(zorder)),
+        deep=deep,
+    )
+    if operation is None and new_request("flush", (), **options) != new_request("flush", ()):
+        raise typer.BadParameter("name the --operation that takes these options")
+    shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
+    names = tables or []
+    with call.lake("plan") as lake:
+        if operation is None and out is None:
+            call.emit([report_row(report) for report in lake.plan(*names)], empty="nothing is due", columns=shown)
+            return
+        plans = lake.plan_due(*names) if operation is None else [lake.planned(operation, *names, **options)]
+    if out is not None:
+        _write(out, plans)
+    rows = [report_row(line.planned(one.operation, one.plan_id)) for one in plans for line in one.scopes]
+    call.emit(rows, empty="nothing is due", columns=(*shown, "plan_id"))
+
+
+def apply(context: typer.Context, plan: str = typer.Argument(help="A plan's id, or a file that `plan --out` wrote.")) -> None:
+    """Do exactly what was planned, once; each scope that moved since fails, and the others are done."""
+    call = invocation(context)
+    given = [plan] if PLAN_ID.fullmatch(plan) else _read(Path(plan))
+    with call.lake("apply") as lake:
+        reports = [report for one in given for report in lake.apply(one)]
+    emit_reports(call, reports, empty="skipped: nothing was planned")
+
+
+def _write(out: Path, plans: Iterable[Plan]) -> None:
+    try:
+        with out.open("wb") as file:
+            file.writelines(line + b"\n" for one in plans for line in one.lines())
+    except OSError as error:
+        raise InvalidArgument(f"cannot write the plan to {out}: {error.strerror}") from error
+
+
+def _read(path: Path) -> list[Plan]:
+    """Raises:
+    NotFound, InvalidArgument, Corrupt: there is no such file, or it is not a plan.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            found = list(read_plans(iter(lambda: file.readline(MAX_LINE), "")))
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {path}, and it is not the id of a plan, as PL-0123456789ab-01234567") from error
+    except OSError as error:
+        raise InvalidArgument(f"cannot read the plan {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Corrupt(f"{path} is not a plan: {error}") from error
+    if not found:
+        raise Corrupt(f"{path} holds no plan")
+    return found

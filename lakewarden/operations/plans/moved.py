@@ -1,0 +1,88 @@
+"""What of a scope is still as it was planned: the looks that an apply takes before it changes anything."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.files import DataFile
+from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import LogEntry, walk
+from lakewarden.errors import Moved
+from lakewarden.operations.plans.value import PlannedScope, plain_path
+from lakewarden.report import ScopeTarget
+
+PLAN = "plan_id"
+"""Parameter of the commits that an apply makes."""
+
+_FLUSHES = frozenset({"WRITE", "MERGE"})
+
+
+def planned_table(target: ScopeTarget, planned: PlannedScope) -> ScopeTable:
+    """The scope's table as it is now.
+
+    Raises:
+        Moved: it is gone, or was begun anew.
+    """
+    table = open_scope(target)
+    if table is None or planned.version is None or table.version < planned.version:
+        now = "there is no table" if table is None else f"it is at version {table.version}"
+        raise Moved(f"{planned.scope} was planned at version {planned.version}, and {now} now; plan again")
+    return table
+
+
+def live_inputs(table: ScopeTable, planned: PlannedScope) -> tuple[DataFile, ...]:
+    """The planned files, oldest rows first.
+
+    Raises:
+        Moved: one is not live any more.
+    """
+    wanted = frozenset(planned.files)
+    inputs = tuple(file for file in table.files() if plain_path(file.path) in wanted)
+    if len(inputs) < len(planned.files):
+        gone = len(planned.files) - len(inputs)
+        raise Moved(
+            f"{gone} of the {len(planned.files)} files that were planned for {planned.scope} were replaced since version"
+            f" {planned.version}; version {table.version} is there now: plan again"
+        )
+    return inputs
+
+
+def check_version(table: ScopeTable, planned: PlannedScope, plan_id: str) -> None:
+    """Whether the table is where it was planned, but for the flush with which the plan's apply begins.
+
+    Raises:
+        Moved: it is not.
+    """
+    place = place_of(table.location)
+    above = takewhile(lambda entry: entry.version > (planned.version or 0), walk(place, table.version))
+    strangers = [entry for entry in above if entry.operation not in _FLUSHES or not _is_of(entry, plan_id)]
+    if strangers:
+        raise Moved(
+            f"{planned.scope} was planned at version {planned.version} and is at version {strangers[0].version} now, made by"
+            f" {strangers[0].operation}; plan again"
+        )
+    digest = table.digest if table.version == planned.version else _digest(table, planned)
+    if digest != planned.digest:
+        raise Moved(f"version {planned.version} of {planned.scope} is not the commit that was planned on; plan again")
+
+
+def commit_of(target: ScopeTarget, planned: PlannedScope, plan_id: str, operation: str) -> LogEntry | None:
+    """The commit of that operation in which the plan was applied to the scope; None where there is none."""
+    table = open_scope(target)
+    if table is None:
+        return None
+    since = -1 if planned.version is None else planned.version
+    later = takewhile(lambda entry: entry.version > since, walk(place_of(target.location), table.version))
+    return next((entry for entry in later if entry.operation == operation and _is_of(entry, plan_id)), None)
+
+
+def _is_of(entry: LogEntry, plan_id: str) -> bool:
+    return entry.stamp is not None and entry.stamp.parameters.get(PLAN) == plan_id
+
+
+def _digest(table: ScopeTable, planned: PlannedScope) -> str:
+    found = None if planned.version is None else CommitLog(place_of(table.location)).digest(planned.version)
+    return "" if found is None else found.hex()

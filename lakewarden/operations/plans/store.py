@@ -1,0 +1,164 @@
+"""Plans that the warehouse keeps: `plans/<plan id>/<part>` holds lines of the plan, the first part its head.
+
+Beside them lie `begun`, written by each apply for the store's time, and `done`, the job of an apply that left no commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from lakewarden.catalog.erasures import Erasures
+from lakewarden.errors import InvalidArgument, Moved, NotFound
+from lakewarden.operations.plans.value import (
+    KEPT_FOR,
+    PLAN_ID,
+    VALID_FOR,
+    Head,
+    Plan,
+    PlannedScope,
+    check_head,
+    read_line,
+)
+from lakewarden.operations.request import Request
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_ROOT = "plans"
+_BEGUN = "begun"
+_DONE = "done"
+_FIRST = "/000000"
+_PART_LINES = 5_000
+"""Of one object: some megabytes, so that no part is too much for one request."""
+
+
+@dataclass(frozen=True)
+class DoneBy:
+    """The job that applied a plan whose operation leaves no commit. It names no user."""
+
+    job_id: str
+    message: str
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """A plan as the warehouse keeps it. `plan` is None where an erasure that was done by it has removed it."""
+
+    plan: Plan | None
+    done: DoneBy | None
+
+
+@dataclass(frozen=True)
+class PlanLog:
+    """The plans of one warehouse; `store` is rooted at its `_lakewarden/`."""
+
+    store: ObjectStore
+    erasures: Erasures
+
+    def keep(self, plan: Plan) -> None:
+        """Keeps a plan, without those who are being erased: their erasures may have looked before it was there."""
+        home, lines = f"{_ROOT}/{plan.plan_id}", list(plan.lines())
+        starts = range(0, len(lines), _PART_LINES)
+        keys = [f"{home}/{number:06d}" for number in range(len(starts))]
+        for key, start in zip(reversed(keys), reversed(starts), strict=True):  # the head last: without it there is no plan
+            self.store.create(key, b"\n".join(lines[start : start + _PART_LINES]))
+        users = {self.erasures.mark(user): user for user in plan.users}
+        for mark in self.erasures.among(users, plan.planned_at) if users else ():
+            for key in keys:
+                self._leave_out(key, users[mark], None)
+
+    def begin(self, plan_id: str, now: datetime) -> KeptPlan:
+        """The plan, to be applied now; by the store's own time and by `now` it is not too old.
+
+        Raises:
+            InvalidArgument: that is not the id of a plan.
+            NotFound: there is no such plan.
+            Moved: it is too old.
+        """
+        if not PLAN_ID.fullmatch(plan_id):
+            raise InvalidArgument(f"{plan_id[:80]!r} is not the id of a plan, as PL-0123456789ab-01234567")
+        home = f"{_ROOT}/{plan_id}"
+        found = {stored.key: stored for stored in self.store.list(home)}
+        if not found:
+            raise NotFound(f"there is no plan {plan_id}: it was made for another warehouse, or removed when it was too old")
+        begun = f"{home}/{_BEGUN}"
+        self.store.put(begun, b"")
+        found = {stored.key: stored for stored in self.store.list(home)}
+        parts = _parts(found)
+        if parts:
+            _check_age(plan_id, found[begun].modified - found[parts[0]].modified)
+        plan = self._read(parts) if parts else None
+        if plan is not None:
+            _check_age(plan_id, now - plan.planned_at)
+        return KeptPlan(plan, self._done(f"{home}/{_DONE}"))
+
+    def finish(self, plan_id: str, done: DoneBy) -> None:
+        """Notes what a second apply reports."""
+        self.store.put(f"{_ROOT}/{plan_id}/{_DONE}", msgspec.json.encode(done))
+
+    def expire(self, now: datetime) -> int:
+        """Removes the plans that nobody can apply any more, and says how many."""
+        newest: dict[str, datetime] = {}
+        keys: dict[str, list[str]] = {}
+        for stored in self.store.list(_ROOT):
+            home = stored.key.rpartition("/")[0]
+            keys.setdefault(home, []).append(stored.key)
+            newest[home] = max(stored.modified, newest.get(home, stored.modified))
+        old = [home for home, modified in newest.items() if now - modified > KEPT_FOR]
+        self.store.delete(key for home in old for key in keys[home])
+        return len(old)
+
+    def forget(self, user: str, tables: Collection[str] | None) -> None:
+        """Leaves a user out of every plan: of these tables, or of all where it is None."""
+        for key in _parts(stored.key for stored in self.store.list(_ROOT)):
+            self._leave_out(key, user, tables)
+
+    def _leave_out(self, key: str, user: str, tables: Collection[str] | None) -> None:
+        try:
+            lines = _lines(self.store.get(key))
+        except Missing:
+            return  # its plan was removed just now
+        first = int(key.endswith(_FIRST))  # the head stands there
+        if first and _is_for(read_line(lines[0], Head).request, user, tables):
+            self.store.delete(_parts(stored.key for stored in self.store.list(key.rpartition("/")[0])))
+            return
+        kept = lines[:first] + [line for line in lines[first:] if not _names(read_line(line, PlannedScope), user, tables)]
+        if len(kept) < len(lines):
+            self.store.put(key, b"\n".join(kept))
+
+    def _read(self, parts: list[str]) -> Plan:
+        lines = (line for part in parts for line in _lines(self.store.get(part)))
+        head = read_line(next(lines, b""), Head)
+        check_head(head)
+        scopes = tuple(read_line(line, PlannedScope) for line in lines)
+        return Plan(head.plan_id, head.warehouse, head.planned_at, head.request, scopes)
+
+    def _done(self, key: str) -> DoneBy | None:
+        try:
+            return read_line(self.store.get(key), DoneBy)
+        except Missing:
+            return None
+
+
+def _parts(keys: Iterable[str]) -> list[str]:
+    return sorted(key for key in keys if key.rpartition("/")[2].isdigit())
+
+
+def _lines(part: bytes) -> list[bytes]:
+    return [line for line in part.split(b"\n") if line]
+
+
+def _check_age(plan_id: str, age: timedelta) -> None:
+    if age > VALID_FOR:
+        raise Moved(f"plan {plan_id} was made {age} ago, and is too old to be applied: plan again")
+
+
+def _is_for(request: Request, user: str, tables: Collection[str] | None) -> bool:
+    """Whether a plan was requested for this user, over no other tables than these."""
+    return request.user == user and (tables is None or (bool(request.tables) and set(request.tables) <= set(tables)))
+
+
+def _names(line: PlannedScope, user: str, tables: Collection[str] | None) -> bool:
+    return line.user == user and (tables is None or line.table in tables)

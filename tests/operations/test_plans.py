@@ -1,0 +1,379 @@
+"""Plans: what was previewed is what is done, scope by scope, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakewarden import Lakehouse
+from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.operations.plans.value import Plan
+from lakewarden.report import ScopeReport
+from lakewarden.settings import CompactionSettings, Settings
+from tests.fixtures.bucket import path_of
+from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
+
+pytestmark = pytest.mark.both_stores
+
+_SMALL = Settings(compaction=CompactionSettings(min_eligible_segments=2))
+
+
+class Clock:
+    """The real time, moved on by so much."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
+    """Two users with three flushed versions each."""
+    with Lakehouse.open(warehouse_uri, settings=_SMALL, clock=clock) as opened:
+        table = make_notes(opened)
+        for number in range(3):
+            for user in ("ann", "bob"):
+                table.write(notes({number: f"{user} {number}"}), user=user)
+            opened.flush()
+        yield opened
+
+
+def _write(lake: Lakehouse, user: str, texts: Rows) -> None:
+    lake.table(NOTES).write(notes(texts), user=user)
+
+
+def _outcomes(reports: list[ScopeReport]) -> dict[str | None, str]:
+    """`done`, or the code of the fault, by user."""
+    return {report.scope.user: report.fault.code if report.fault else report.outcome for report in reports}
+
+
+def _versions(lake: Lakehouse) -> dict[str, int]:
+    return {user: lake.table(NOTES).history(user=user)[0].version for user in ("ann", "bob")}
+
+
+# What moved is refused, the rest is done
+
+
+def test_a_row_that_came_after_the_preview_is_not_restored_away(lake: Lakehouse) -> None:
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    _write(lake, "ann", {9: "after the preview"})
+    lake.flush()
+    (report,) = lake.apply(plan)
+    assert _outcomes([report]) == {"ann": "CONFLICT"}
+    assert "planned at version 2 and is at version 3" in report.reason
+    assert strong(lake.table(NOTES), "ann")[9] == "after the preview"
+
+
+def test_a_pending_row_that_came_after_the_preview_stops_the_restore_too(lake: Lakehouse) -> None:
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    _write(lake, "ann", {9: "after the preview"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+    assert _versions(lake) == {"ann": 2, "bob": 2}
+    assert hot_ids(lake.table(NOTES), "ann") == [9], "a refused scope is not flushed either"
+
+
+def test_pending_rows_that_the_preview_saw_are_restored_away(lake: Lakehouse) -> None:
+    _write(lake, "ann", {9: "pending"})
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    (report,) = lake.apply(plan)
+    assert (report.outcome, report.version) == ("done", 4)
+    assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1"}
+    assert [report.reason for report in lake.apply(plan)] == ["applied before, in version 4"]
+
+
+def test_rows_of_another_user_do_not_stop_a_restore(lake: Lakehouse) -> None:
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    _write(lake, "bob", {9: "after the preview"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert strong(lake.table(NOTES), "bob")[9] == "after the preview"
+
+
+def test_discarding_discards_what_the_preview_saw(lake: Lakehouse) -> None:
+    _write(lake, "ann", {9: "pending"})
+    plan = lake.plan("restore", NOTES, user="ann", version=2, discard_pending=True)
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    lake.flush()
+    assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1", 2: "ann 2"}
+    _write(lake, "ann", {9: "pending"})
+    plan = lake.plan("restore", NOTES, user="ann", version=2, discard_pending=True)
+    _write(lake, "ann", {10: "later"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+    assert hot_ids(lake.table(NOTES), "ann") == [9, 10]
+
+
+def test_a_timestamp_is_resolved_when_it_is_planned(lake: Lakehouse, clock: Clock) -> None:
+    moment = clock()
+    _write(lake, "ann", {9: "later"})
+    lake.flush()
+    plan = lake.plan("restore", NOTES, timestamp=moment)
+    assert [line.parameters["version"] for line in plan.scopes] == ["2"]
+    clock.ahead = timedelta(hours=1)
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert 9 not in strong(lake.table(NOTES), "ann")
+
+
+def test_a_commit_replaced_by_another_of_the_same_number_is_seen(lake: Lakehouse) -> None:
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    newest = path_of(f"{scope_path(lake, 'ann')}") / "_delta_log" / f"{2:020d}.json"
+    newest.write_text(newest.read_text() + "\n")
+    (report,) = lake.apply(plan)
+    assert _outcomes([report]) == {"ann": "CONFLICT"}
+    assert "not the commit that was planned on" in report.reason
+
+
+@pytest.mark.parametrize("operation", ["compact", "optimize"])
+def test_a_replaced_input_is_refused_and_the_other_scope_done(lake: Lakehouse, operation: str) -> None:
+    plan = lake.planned(operation, NOTES)
+    _write(lake, "ann", {1: "new"})
+    lake.flush()
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT", "bob": "done"}
+    assert strong(lake.table(NOTES), "ann")[1] == "new"
+    assert len(_live(lake, "bob")) == 1
+    check_manifest(lake, "bob")
+
+
+@pytest.mark.parametrize("operation", ["compact", "optimize"])
+def test_a_file_that_was_added_stays_beside(lake: Lakehouse, operation: str) -> None:
+    plan = lake.planned(operation, NOTES)
+    _write(lake, "ann", {7: "new"})
+    lake.flush()
+    assert _outcomes(lake.apply(plan)) == {"ann": "done", "bob": "done"}
+    assert len(_live(lake, "ann")) == 2
+    assert eventual(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1", 2: "ann 2", 7: "new"}
+    check_manifest(lake, "ann")
+
+
+def test_a_z_order_takes_the_planned_files(lake: Lakehouse) -> None:
+    plan = lake.plan("optimize", NOTES, user="ann", zorder=("text",))
+    _write(lake, "ann", {7: "new"})
+    lake.flush()
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert len(_live(lake, "ann")) == 2
+    newest = lake.table(NOTES).history(user="ann")[0]
+    assert (newest.parameters["zorder_by"], newest.parameters["plan_id"]) == ("text", plan.plan_id)
+
+
+def _live(lake: Lakehouse, user: str) -> list[str]:
+    manifest = json.loads((scope_path(lake, user) / "manifest.json").read_text())
+    return [segment["path"] for segment in manifest["segments"]]
+
+
+def _data_files(lake: Lakehouse, user: str) -> set[str]:
+    return {path.name for path in scope_path(lake, user).glob("*.parquet")}
+
+
+def test_a_vacuum_deletes_the_planned_files_and_no_others(lake: Lakehouse) -> None:
+    lake.compact(NOTES)
+    plan = lake.plan("vacuum", NOTES, user="ann", retain_hours=0, force=True)
+    planned = {path for line in plan.scopes for path in line.files if path.endswith(".parquet") and "/" not in path}
+    assert len(planned) == 3
+    _write(lake, "ann", {0: "new"})
+    lake.flush()  # replaces the compacted file, which another vacuum without retention would take too
+    before = _data_files(lake, "ann")
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert before - _data_files(lake, "ann") == planned
+    assert [report.reason for report in lake.apply(plan)] == ["applied before, in version 6"]
+    lake.vacuum(NOTES, user="ann", retain_hours=0, force=True, dry_run=False)
+    assert len(_data_files(lake, "ann")) == 1
+
+
+def test_a_vacuum_keeps_what_was_tagged_since(lake: Lakehouse) -> None:
+    lake.compact(NOTES)
+    plan = lake.plan("vacuum", NOTES, retain_hours=0, force=True)
+    lake.tag(NOTES, "keep", user="ann", version=1)
+    before = _data_files(lake, "ann")
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT", "bob": "done"}
+    assert _data_files(lake, "ann") == before
+
+
+def test_a_vacuum_does_not_follow_another(lake: Lakehouse) -> None:
+    lake.compact(NOTES)
+    plan = lake.plan("vacuum", NOTES, user="ann", retain_hours=0, force=True)
+    lake.vacuum(NOTES, user="ann", retain_hours=0, force=True, dry_run=False)
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+
+
+def test_a_longer_retention_is_kept(lake: Lakehouse, clock: Clock) -> None:
+    lake.compact(NOTES)
+    clock.ahead = timedelta(days=8)
+    plan = lake.plan("vacuum", NOTES, user="ann")
+    lake.sql(f"ALTER TABLE {NOTES} SET TBLPROPERTIES (DELETED_RETENTION_HOURS = '720')")
+    before = _data_files(lake, "ann")
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+    assert _data_files(lake, "ann") == before
+
+
+# The log
+
+
+def test_a_flush_goes_up_to_the_planned_end(lake: Lakehouse) -> None:
+    _write(lake, "ann", {5: "planned"})
+    plan = lake.plan("flush", NOTES)
+    assert [(line.user, line.metrics["rows_pending"]) for line in plan.scopes] == [("ann", 1)]
+    _write(lake, "ann", {5: "later", 6: "later"})
+    _write(lake, "bob", {5: "later"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert eventual(lake.table(NOTES), "ann")[5] == "planned"
+    assert strong(lake.table(NOTES), "ann")[5] == "later"
+    assert hot_ids(lake.table(NOTES), "ann") == [5, 6]
+    assert hot_ids(lake.table(NOTES), "bob") == [5]
+    assert lake.table(NOTES).history(user="ann")[0].parameters["plan_id"] == plan.plan_id
+    assert [report.reason for report in lake.apply(plan)] == ["its rows were flushed before"]
+    lake.flush()
+    assert eventual(lake.table(NOTES), "ann")[6] == "later"
+
+
+# Once, and in time
+
+
+def test_a_second_apply_reports_what_the_first_did(lake: Lakehouse) -> None:
+    plan = lake.plan("compact", NOTES)
+    first = lake.apply(plan)
+    versions = _versions(lake)
+    second = lake.apply(plan.plan_id)
+    assert _outcomes(first) == _outcomes(second) == {"ann": "done", "bob": "done"}
+    assert [report.version for report in second] == [report.version for report in first]
+    assert _versions(lake) == versions
+
+
+def test_a_plan_expires_by_the_clock_and_by_the_store(lake: Lakehouse, clock: Clock, store: str) -> None:
+    plan = lake.plan("compact", NOTES)
+    clock.ahead = timedelta(hours=25)
+    with pytest.raises(Moved, match="too old"):
+        lake.apply(plan)
+    clock.ahead = timedelta(hours=23)
+    if store == "disk":
+        _age(lake, plan.plan_id, timedelta(hours=25))
+        with pytest.raises(Moved, match="too old"):
+            lake.apply(plan)
+    else:
+        assert _outcomes(lake.apply(plan)) == {"ann": "done", "bob": "done"}
+
+
+def _age(lake: Lakehouse, plan_id: str, by: timedelta) -> None:
+    at = (datetime.now(UTC) - by).timestamp()
+    os.utime(str(path_of(lake.warehouse.uri) / "_lakewarden" / "plans" / plan_id / "000000"), (at, at))
+
+
+def test_a_vacuum_removes_old_plans(lake: Lakehouse, clock: Clock) -> None:
+    old = lake.plan("compact", NOTES)
+    clock.ahead = timedelta(hours=49)
+    lake.vacuum(NOTES, dry_run=False)
+    clock.ahead = timedelta()
+    with pytest.raises(NotFound, match=old.plan_id):
+        lake.apply(old)
+
+
+# A plan is not trusted
+
+
+def test_a_changed_line_is_refused(lake: Lakehouse) -> None:
+    plan = lake.plan("compact", NOTES)
+    ann, bob = plan.scopes
+    elsewhere = replace(plan, scopes=(replace(ann, uri=bob.uri), bob))
+    assert _outcomes(lake.apply(elsewhere)) == {"ann": "CONFLICT", "bob": "done"}
+    somebody = replace(plan, scopes=(replace(ann, user="eve"),))
+    assert _outcomes(lake.apply(somebody)) == {"eve": "CONFLICT"}
+    assert _versions(lake)["ann"] == 2
+
+
+def test_another_request_or_warehouse_is_refused(lake: Lakehouse) -> None:
+    plan = lake.plan("vacuum", NOTES)
+    with pytest.raises(InvalidArgument, match="something else"):
+        lake.apply(replace(plan, request=replace(plan.request, force=True)))
+    with pytest.raises(InvalidArgument, match="made for warehouse 000"):
+        lake.apply(replace(plan, warehouse="0" * 32))
+    with pytest.raises(NotFound, match="PL-000000000000-00000000"):
+        lake.apply("PL-000000000000-00000000")
+    with pytest.raises(InvalidArgument, match="not the id of a plan"):
+        lake.apply("../../etc/passwd")
+
+
+def test_a_table_of_the_same_name_is_another(lake: Lakehouse) -> None:
+    plan = lake.plan("compact", NOTES)
+    lake.drop_table(NOTES)
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT", "bob": "CONFLICT"}
+    table = make_notes(lake)
+    for number in range(3):
+        table.write(notes({number: "x"}), user="ann")
+        lake.flush()
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT", "bob": "CONFLICT"}
+
+
+# Users
+
+
+def test_an_erased_user_is_in_no_plan(lake: Lakehouse) -> None:
+    every, own = lake.plan("compact", NOTES), lake.plan("compact", NOTES, user="ann")
+    lake.erase("ann")
+    texts = [path.read_text() for path in (path_of(lake.warehouse.uri) / "_lakewarden" / "plans").rglob("*") if path.is_file()]
+    assert texts
+    assert not any(name in text for text in texts for name in ('"ann"', "/ann", "[ann]"))
+    assert not lake.verify_erased("ann").findings
+    assert _outcomes(lake.apply(every.plan_id)) == {"bob": "done"}
+    assert _outcomes(lake.apply(every)) == {"ann": "CONFLICT", "bob": "done"}
+    with pytest.raises(NotFound, match="removed"):
+        lake.apply(own.plan_id)
+
+
+def test_the_search_finds_a_plan_that_was_left(lake: Lakehouse) -> None:
+    plan = lake.plan("compact", NOTES)
+    kept = path_of(lake.warehouse.uri) / "_lakewarden" / "plans" / plan.plan_id / "000000"
+    text = kept.read_text()
+    lake.erase("ann")
+    kept.write_text(text)
+    assert [finding.what for finding in lake.verify_erased("ann").findings] == ["a plan that names the user"]
+
+
+# Requests
+
+
+def test_what_an_operation_does_not_take_is_refused(lake: Lakehouse) -> None:
+    with pytest.raises(InvalidArgument, match="compact does not take force, zorder"):
+        lake.plan("compact", NOTES, zorder=("text",), force=True)
+    with pytest.raises(InvalidArgument, match="restore takes one table"):
+        lake.plan("restore", version=1)
+    with pytest.raises(Unsupported, match="export cannot be planned"):
+        lake.planned("export", NOTES)
+    with pytest.raises(InvalidArgument, match="no operation 'fold'"):
+        lake.planned("fold", NOTES)
+
+
+def test_without_an_operation_it_answers_as_before(lake: Lakehouse) -> None:
+    reports = lake.plan(NOTES)
+    assert {(report.operation, report.scope.user, report.plan_id) for report in reports} == {
+        (operation, user, "") for operation in ("compact", "optimize") for user in ("ann", "bob")
+    }
+
+
+def test_a_dry_run_names_its_plan(lake: Lakehouse) -> None:
+    reports = lake.restore(NOTES, user="ann", version=1, dry_run=True)
+    (plan_id,) = {report.plan_id for report in reports}
+    assert _outcomes(lake.apply(plan_id)) == {"ann": "done"}
+    assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1"}
+
+
+def test_what_is_due_becomes_plans_that_do_not_meet(lake: Lakehouse) -> None:
+    plans = lake.plan_due(NOTES)
+    assert [plan.operation for plan in plans] == ["compact"]
+    assert [_outcomes(lake.apply(plan)) for plan in plans] == [{"ann": "done", "bob": "done"}]
+
+
+# As text
+
+
+def test_a_plan_is_the_same_after_its_text(lake: Lakehouse) -> None:
+    for plan in (lake.plan("compact", NOTES), lake.plan("restore", NOTES, timestamp=datetime.now(UTC)), lake.plan("flush")):
+        assert Plan.from_json(plan.to_json()) == plan
