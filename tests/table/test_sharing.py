@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation, LakewardenError
+from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.log.objects.gather import Gathering
+from lakewarden.log.receipt import Receipt
 from lakewarden.storage.local import LocalObjects
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, strong
@@ -131,3 +133,32 @@ def test_a_column_added_meanwhile_is_written_through_the_same_log(lake: Lakehous
     lake.table(NOTES).write([{"id": 2, "text": "t", "more": "m"}], user="u")
     before.write([{"id": 3, "text": "t"}], user="u")
     assert {row["id"]: row["more"] for row in lake.table(NOTES).read(user="u").to_pylist()} == {1: None, 2: "m", 3: None}
+
+
+def test_nothing_is_lost_between_the_threads_of_two_processes(lake: Lakehouse, warehouse_uri: str) -> None:
+    lake.table("chat.shared").write([{"id": 0, "text": ""}])
+    taken: list[int] = []
+
+    def until_done(change: Callable[[], object]) -> object:
+        while isinstance(outcome := _outcome(change), Conflict):
+            pass
+        return outcome
+
+    def work(number: int, one: Lakehouse) -> None:
+        def counted(live: pa.Table) -> pa.Table:
+            text = next(row["text"] for row in live.to_pylist() if row["id"] == 0)
+            return pa.table({"id": [0], "text": [f"{text}{number}"]})
+
+        for turn in range(3):
+            table = one.table("chat.shared")
+            until_done(lambda table=table: table.revise(counted, user=None))  # type: ignore[misc]
+            row = [{"id": 1 + turn, "text": str(number)}]
+            if isinstance(until_done(lambda table=table, row=row: table.write(row, mode="insert")), Receipt):  # type: ignore[misc]
+                taken.append(turn)
+
+    with Lakehouse.open(warehouse_uri) as other, ThreadPoolExecutor(6) as pool:
+        for each in [pool.submit(work, number, (lake, other)[number % 2]) for number in range(6)]:
+            each.result(60)
+    rows = strong(lake.table("chat.shared"), None)
+    assert sorted(rows[0]) == sorted("012345" * 3), "no update is lost"
+    assert (sorted(rows), sorted(taken)) == ([0, 1, 2, 3], [0, 1, 2]), "each key was inserted once"
