@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BATCH_ROWS = 100_000
-_REMEMBERED = 1024
-_SHORT = 4096
-"""Characters of a text that is worth the memory: the gate, the statement and the next one ask for what it reaches again."""
+_REMEMBERED = 4096
+"""Texts of which it is known what they reach: a session asks before a statement runs, the engine when it does."""
 
 _engines: dict[tuple[int, int], QueryEngine] = {}
 _lock = threading.Lock()
@@ -46,7 +46,8 @@ class InProcess:
         self._database = database
         self._memory_bytes = memory_bytes
         self._deadlines = Deadlines()
-        self._reaches: dict[str, Reach] = {}
+        self._reaches: dict[bytes, Reach] = {}
+        """By a digest of the text: a text holds values of rows, which do not stay here."""
 
     @classmethod
     def of(cls, settings: SqlSettings) -> InProcess:
@@ -79,13 +80,13 @@ class InProcess:
             return self._database.run(limited)
 
     def _checked(self, sql: str) -> Reach:
-        reach = self._reaches.get(sql)
+        digest = sha256(sql.encode(errors="surrogatepass")).digest()
+        reach = self._reaches.get(digest)
         if reach is None:
             reach = reach_of(self._asked("SELECT json_serialize_sql(?::VARCHAR)", sql))
-            if len(sql) < _SHORT:
-                if len(self._reaches) >= _REMEMBERED:
-                    self._reaches.clear()
-                self._reaches[sql] = reach
+            if len(self._reaches) >= _REMEMBERED:
+                self._reaches.clear()
+            self._reaches[digest] = reach
         if reach.refused is not None:
             raise self._no_function(reach.refused)
         return reach

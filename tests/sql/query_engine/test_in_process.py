@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import subprocess
 import sys
@@ -118,6 +119,20 @@ def test_a_query_names_its_own_relations(engine: QueryEngine) -> None:
     found = engine.run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
     assert found.rows.to_pylist() == [{"n": 1}]
     assert found.types == ("BIGINT",)
+
+
+def test_no_row_and_no_text_of_a_query_stays(engine: QueryEngine) -> None:
+    before = pa.total_allocated_bytes()
+    secret = f"{random.Random(3).getrandbits(64):x}"
+
+    def run() -> None:
+        given = pa.table({"v": pa.array([secret] * 100_000)})
+        assert engine.run(f"SELECT v FROM given WHERE v = '{secret}'", {"given": given}, Limits(60.0, 1 << 30)).rows.num_rows
+
+    run()
+    gc.collect()
+    assert pa.total_allocated_bytes() <= before
+    assert secret not in str(vars(engine))
 
 
 @pytest.mark.parametrize(
