@@ -15,9 +15,9 @@ from lakewarden.operations.door import Door
 from lakewarden.sql import statements as of
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
+from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
 from lakewarden.sql.rights import Made, asks_of, check_capability
-from lakewarden.sql.select import text_of
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewarden.sql import select
 from lakewarden.sql import statements as of
 from lakewarden.sql.bind import Bound
+from lakewarden.sql.queries import select
 from lakewarden.sql.results import Result
 
 if TYPE_CHECKING:
@@ -25,6 +25,6 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
         return select.run(context, statement.query)
     if isinstance(statement, of.Explain):
         return select.explain(context, statement.query)
-    from lakewarden.sql.handlers import handle  # brings all operations, which a query need not wait for
+    from lakewarden.sql.handlers.dispatch import handle  # brings all operations, which a query need not wait for
 
     return handle(context, statement)

@@ -102,7 +102,7 @@ class SqlSession:
         pause: Pause = wait,
     ) -> Subscription:
         """As `Lakehouse.subscribe`."""
-        from lakewarden.sql.subscribe import Manner, open_subscription  # brings Delta, as tables do
+        from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # brings Delta, as tables do
 
         statement = parse_subscription(text)
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)

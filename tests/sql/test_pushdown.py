@@ -12,7 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.delta.bounds import Bound
 from lakewarden.operations.read import Freshness
 from lakewarden.sql.parse import parse_query
-from lakewarden.sql.pushdown import pushdown_of
+from lakewarden.sql.queries.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved
 from lakewarden.sql.results import Rows
 from lakewarden.sql.statements import Query

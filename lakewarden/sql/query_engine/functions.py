@@ -11,7 +11,7 @@ TABLE_FUNCTIONS = frozenset({"generate_series", "generate_subscripts", "json_eac
 """What may stand in FROM."""
 
 SESSION_FUNCTIONS = frozenset({"current_user", "session_user", "snowflake_id", "ulid", "uuid_v7", "generate_uuid"})
-"""Ours (`sql.session_functions`): they have become values by the time DuckDB runs the query."""
+"""Ours (`sql.queries.session_functions`): they have become values by the time DuckDB runs the query."""
 
 
 def _words(text: str) -> frozenset[str]:

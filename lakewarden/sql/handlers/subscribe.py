@@ -16,13 +16,13 @@ from lakewarden.live.fold import Row
 from lakewarden.live.follower import Asked, Follower
 from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
-from lakewarden.sql import select
 from lakewarden.sql import statements as of
 from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
+from lakewarden.sql.queries import select
+from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import SEQ, ViewQuery, refs
 from lakewarden.sql.results import Events
-from lakewarden.sql.select import text_of
 
 _PLACE = "_lakewarden_place"
 """The column in which a row's `_seq` comes along."""

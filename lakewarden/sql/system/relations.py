@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewarden.errors import NotFound
-from lakewarden.sql.listings import LISTINGS, Listing
 from lakewarden.sql.results import listing
-from lakewarden.sql.system_activity import ACTIVITY
+from lakewarden.sql.system.activity import ACTIVITY
+from lakewarden.sql.system.listings import LISTINGS, Listing
 
 if TYPE_CHECKING:
     from lakewarden.sql.context import Context

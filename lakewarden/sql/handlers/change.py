@@ -18,14 +18,14 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows
-from lakewarden.sql import select
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.values import is_default, rows_of_values
+from lakewarden.sql.queries import select
+from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
-from lakewarden.sql.scan import for_duck
 from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
-from lakewarden.sql.values import is_default, rows_of_values
 from lakewarden.table import TableClient
 
 _EXCLUDED = "excluded"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.sql import change, define, operate, show, subscribe
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
+from lakewarden.sql.handlers import change, define, operate, show, subscribe
 from lakewarden.sql.results import Result
 
 

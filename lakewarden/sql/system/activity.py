@@ -18,8 +18,8 @@ from lakewarden.planning.pending import pending_in
 from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
-from lakewarden.sql.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.sql.results import Row
+from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import cold_tables, live_tables
 

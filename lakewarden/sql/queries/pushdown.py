@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.bounds import Bound, Value
-from lakewarden.sql.literals import value_of
+from lakewarden.sql.queries.literals import value_of
 from lakewarden.sql.relations import SEQ
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {

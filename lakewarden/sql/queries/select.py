@@ -13,15 +13,15 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import BadSyntax, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
-from lakewarden.sql.compared import take_kept_forms
 from lakewarden.sql.context import Context
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.literals import check_numbers
-from lakewarden.sql.pushdown import Pushdown, hide_seq, pushdown_of
+from lakewarden.sql.queries.literal_forms import take_kept_forms
+from lakewarden.sql.queries.literals import check_numbers
+from lakewarden.sql.queries.pushdown import Pushdown, hide_seq, pushdown_of
+from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.reader import STUMBLES, Lakewarden
 from lakewarden.sql.relations import SEQ, Resolved, resolved
 from lakewarden.sql.results import Rows
-from lakewarden.sql.session_functions import with_session_values
 
 _DIALECT = Lakewarden()
 
@@ -129,6 +129,6 @@ def explain(context: Context, query: exp.Query) -> Rows:
 def _relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
     if not prepared.pushdowns:
         return {}
-    from lakewarden.sql.scan import relation  # tables bring Delta, which a query without one need not wait for
+    from lakewarden.sql.queries.scan import relation  # tables bring Delta, which a query without one need not wait for
 
     return {str(name): relation(context, name, pushdown, read.get(name)) for name, pushdown in prepared.pushdowns.items()}

@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql import select
 from lakewarden.sql.context import Context
-from lakewarden.sql.literals import number_of
+from lakewarden.sql.queries import select
+from lakewarden.sql.queries.literals import number_of
 
 _AT_ONCE = 500
 """Expressions in one query; DuckDB slows down with its width."""

@@ -18,10 +18,10 @@ from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
-from lakewarden.sql.system import relation_named
+from lakewarden.sql.system.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
+from lakewarden.sql.system.relations import relation_named
 from lakewarden.table import TableClient
 from lakewarden.warehouse import cold_tables
 

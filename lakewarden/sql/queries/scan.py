@@ -10,9 +10,9 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.operations.read import Wanted
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
-from lakewarden.sql.pushdown import Pushdown
+from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM
-from lakewarden.sql.system import system_relation
+from lakewarden.sql.system.relations import system_relation
 from lakewarden.table import TableClient
 from lakewarden.warehouse import find_table
 
