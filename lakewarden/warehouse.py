@@ -127,6 +127,7 @@ class Warehouse:
             NotFound: the table is not in the catalog.
             InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
             Unsupported: a STREAM table, whose rows lie in the log alone.
+            Corrupt: the table's floor cannot be read.
         """
         table = find_table(catalog, scope.table)
         require(table, "cold tier", "flushes, maintenance, versions")
@@ -135,10 +136,14 @@ class Warehouse:
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same of a table that may be on its way out."""
-        target = self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
+        target = self.bare_target(catalog, table, user)
         if target.floor is None:
             return target
         return replace(target, known=floor_at(target.floor).look(RECENT_SECONDS).known(target.mark))
+
+    def bare_target(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
+        """The same without what is known of the scope's table, which nobody is asked for."""
+        return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
 
     def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """The same as if the scope lay on that storage, of whose tables nothing is known."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 
 import pyarrow as pa
@@ -57,6 +57,9 @@ class FloorLook:
         found = [known for part in self.parts if (known := part.get(mark)) is not None]
         return reduce(Known.joined, found) if found else None
 
+    unreadable: tuple[str, ...] = ()
+    """Names of objects that cannot be read; only `Floor.examine` passes them over."""
+
     def all(self) -> KnownScopes:
         return KnownScopes.union(self.parts)
 
@@ -97,6 +100,29 @@ class Floor:
                 self._looked = (now, self._read())
             return self._looked[1]
 
+    def examine(self) -> FloorLook:
+        """All that can be read of the floor, and what cannot. Positions are in the objects' names, so those are all there."""
+        unreadable: set[str] = set()
+
+        def read(key: str) -> _Part:
+            try:
+                return self._parts.get(key) or self._part(key)
+            except Corrupt:
+                unreadable.add(key)
+                return _Part(KnownScopes.of({}), {})
+
+        with self._lock:
+            found = self._every(read)
+        return replace(_joined(found), unreadable=tuple(key for key in found if key in unreadable))
+
+    def mend(self, unreadable: Sequence[str], known: KnownScopes, storages: Mapping[str, int]) -> None:
+        """Puts one object with this knowledge in the place of those that cannot be read; durable when it returns."""
+        with self._lock:
+            last = max(map(_position, unreadable))
+            self._store.create(self._key(last), _encoded(known, storages))
+            self._store.delete(unreadable)
+            self._looked = None
+
     def add(self, position: int, known: Mapping[str, Known] | KnownScopes, storages: Mapping[str, int] | None = None) -> None:
         """Notes what is known of scopes (by keyed hash), and that the log was there up to the position; durable when it
         returns. Small objects of the last look become one with it."""
@@ -110,7 +136,7 @@ class Floor:
             news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
             scopes = KnownScopes.union([news, *(part.scopes for part in parts)])
             last = max([position, *map(_position, absorbed)])
-            key = f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
+            key = self._key(last)
             data = _encoded(scopes, seen)
             self._store.create(key, data)
             self._store.delete(absorbed)
@@ -118,7 +144,7 @@ class Floor:
             self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
             self._parts[key] = _Part(scopes, seen)
             if self._looked is not None:
-                self._looked = (self._looked[0], self._joined())
+                self._looked = (self._looked[0], _joined(self._parts))
 
     def remove(self) -> None:
         """Forgets all of it, with its table."""
@@ -127,21 +153,20 @@ class Floor:
             self._parts, self._sizes, self._looked = {}, {}, None
 
     def _read(self) -> FloorLook:
+        self._parts = self._every(lambda key: self._parts.get(key) or self._part(key))
+        return _joined(self._parts)
+
+    def _every(self, read: Callable[[str], _Part]) -> dict[str, _Part]:
         for _ in range(_ATTEMPTS):
             try:
-                found = {key: self._parts.get(key) or self._part(key) for key in self._list()}
+                return {key: read(key) for key in self._list()}
             except Missing:
                 continue  # it became part of another one since the listing
-            self._parts = found
-            return self._joined()
         raise Conflict(f"{self._store.uri}/{self._prefix} changed {_ATTEMPTS} times while it was read; try again")
 
-    def _joined(self) -> FloorLook:
-        return FloorLook(
-            max(map(_position, self._parts), default=NOTHING),
-            _highest(part.storages for part in self._parts.values()),
-            tuple(part.scopes for part in self._parts.values()),
-        )
+    def _key(self, last: int) -> str:
+        """A new name that says that last position."""
+        return f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
 
     def _part(self, key: str) -> _Part:
         data = self._store.get(key)
@@ -151,7 +176,9 @@ class Floor:
             storages = json.loads((table.schema.metadata or {}).get(_STORAGES, b"{}"))
             return _Part(KnownScopes(table), storages)
         except (pa.ArrowException, ValueError, KeyError, OSError) as error:
-            raise Corrupt(f"{self._store.uri}/{key} cannot be read: {error}") from error
+            raise Corrupt(
+                f"{self._store.uri}/{key} cannot be read: {error}; lakewarden repair rebuilds it from its copy"
+            ) from error
 
     def _small(self) -> list[str]:
         """Objects that are to become one: the smallest, each no larger than those before it together, if they are enough."""
@@ -173,6 +200,14 @@ class Floor:
 def floor_at(place: FloorPlace) -> Floor:
     """One for the whole process, so that what was read once is there for everybody."""
     return Floor(open_store(place.location), place.prefix)
+
+
+def _joined(parts: Mapping[str, _Part]) -> FloorLook:
+    return FloorLook(
+        max(map(_position, parts), default=NOTHING),
+        _highest(part.storages for part in parts.values()),
+        tuple(part.scopes for part in parts.values()),
+    )
 
 
 def _highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -9,6 +9,9 @@ from functools import partial
 
 import pyarrow.compute as pc
 
+from lakewarden.access.rights import can
+from lakewarden.catalog.floor import floor_at
+from lakewarden.catalog.known import FloorPlace
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
@@ -20,7 +23,7 @@ from lakewarden.delta.rows import read_rows
 from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
-from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.errors import Corrupt, LakewardenError, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.position import LAST_POSITION, end_of, position_of
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
@@ -77,9 +80,15 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     findings = [finding for storage in storages.values() for finding in _check_storage(warehouse, storage)]
     tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
     logs = {table.id: _check_log(warehouse, table) for table in tables}
-    tasks = [task for table in tables for task in _tasks(warehouse, catalog, table, sound=logs[table.id].passed)]
-    findings += [*logs.values(), *_check_floors(warehouse, [task for task in tasks if task.log_end != UNKNOWN])]
-    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in tasks])
+    unread = {table.id: finding for table in tables if (finding := _unreadable_floor(warehouse, catalog, table)) is not None}
+    tasks = {
+        table.id: list(_tasks(warehouse, catalog, table, sound=logs[table.id].passed, known=table.id not in unread))
+        for table in tables
+    }
+    compared = [task for id_, several in tasks.items() if id_ not in unread for task in several if task.log_end != UNKNOWN]
+    findings += [*logs.values(), *unread.values(), *_check_floors(warehouse, compared)]
+    every = [task for several in tasks.values() for task in several]
+    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
     return findings + [finding for several in found for finding in several]
 
 
@@ -93,6 +102,21 @@ def _check_log(warehouse: Warehouse, table: Table) -> Finding:
         return Finding(str(table.name), "log", True)
     message = f"of its write log, {faults.summary}; `lakewarden repair {table.name}` goes on without them"
     return Finding(str(table.name), "log", False, Corrupt.code, message)
+
+
+def _unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table) -> Finding | None:
+    """Which object of one of the table's floors cannot be read."""
+    if not (warehouse.identifies and can(table.type, "cold tier")):
+        return None
+    on_storages = (FloorPlace.on_storage(warehouse.location(storage), table.id) for storage in catalog.storages.values())
+    for place in (warehouse.floor(table), *on_storages):
+        try:
+            floor_at(place).look()
+        except Corrupt as error:
+            return Finding(str(table.name), "floor", False, error.code, error.message)
+        except (StorageUnavailable, StorageRefused):
+            continue  # the storage's own finding says so
+    return None
 
 
 def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Finding]:
@@ -170,13 +194,14 @@ def _uploads(place: Location, now: datetime) -> str:
     )
 
 
-def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool) -> Iterable[CheckTask]:
-    """The scopes of one table. `sound`: its log can be read."""
+def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool, known: bool) -> Iterable[CheckTask]:
+    """The scopes of one table. `sound`: its log can be read; `known`: so can its floor."""
     end = warehouse.log(table).view().end if sound else UNKNOWN
     hot = hot_files(warehouse, table) if sound else {}
     for scope in scopes_of(warehouse, table, None):
         kept, moving = hot.get(scope.user, frozenset()), table.move is not None
-        yield CheckTask(warehouse.target(catalog, scope), end, warehouse.clock(), moving, kept)
+        target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)
+        yield CheckTask(target, end, warehouse.clock(), moving, kept)
 
 
 def _another(table: ScopeTable, target: ScopeTarget) -> str:

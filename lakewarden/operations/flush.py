@@ -19,7 +19,7 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.proof import check_settled
-from lakewarden.errors import Conflict, LakewardenError, Terminal
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
@@ -279,18 +279,19 @@ def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]
 def _tasks(
     warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
 ) -> tuple[list[FlushTask], list[ScopeReport]]:
-    """What there is to do, and the scopes that wait for the end of a move. A table that was dropped meanwhile has none."""
+    """What there is to do, and the scopes that wait for the end of a move, or whose floor cannot be read. A table that was
+    dropped meanwhile has none."""
     flush, planned_at = warehouse.settings.flush, system_clock()
     tasks, held = [], []
     for one in due:
         table = catalog.tables.get(one.scope.table)
         if table is None or table.log_id != one.table.log_id or table.dropping:
             continue
-        target = warehouse.target_of(catalog, table, one.scope.user)
         try:
+            target = warehouse.target_of(catalog, table, one.scope.user)
             warehouse.check_open(catalog, table, one.scope.user)
-        except Conflict as error:
-            held.append(failed_report(target, "flush", error, system_clock()))
+        except (Conflict, Corrupt) as error:
+            held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, system_clock()))
             continue
         where = (warehouse.state.uri, table.log_id)
         tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))

@@ -14,7 +14,7 @@ from lakewarden.scope import Scope
 
 @dataclass(frozen=True)
 class Repaired:
-    """One scope, or the write log of one table (`scope.user` None, `subject` "log").
+    """One scope, or the write log or the floors of one table (`scope.user` None, `subject` "log" or "floor").
 
     `outcome`: `skipped` where nothing was wrong, `planned` in a dry run, `done`, or `failed`.
     """

@@ -1,7 +1,8 @@
 """Repair: what damage has hidden becomes readable again, and what is gone is said (docs/decisions/0021-repair.md).
 
-Table by table, under the table's lock: first what is lost of its write log is given up, then each scope is put together from
-its table, the log and the log's history; last, where the log ends below what was settled, it goes on behind that.
+Table by table, under the table's lock: first its floors are rebuilt, and what is lost of its write log is given up; then each
+scope is put together from its table, the log and the log's history; last, where the log ends below what was settled, it goes on
+behind that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
+from lakewarden.repair.floors import mend_floors
 from lakewarden.repair.logs import behind, without_lost
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.scope import repair_scope
@@ -85,6 +87,9 @@ class _TableRepair:
 
     def repaired(self) -> list[Repaired]:
         table, log, dry_run = self.table, self.warehouse.log(self.table), self.request.dry_run
+        floors = mend_floors(self.warehouse, self.catalog, table, dry_run=dry_run)
+        if floors and dry_run:
+            return floors  # until they can be read, what is known of no scope can be compared
         targets = self._targets()
         Presence.of(targets).check()
         settled = self._settled()
@@ -99,7 +104,7 @@ class _TableRepair:
             users = zip(targets, scopes, strict=True)
             watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
             logs += behind(self.warehouse, table, last, watermarks, dry_run=dry_run)
-        return logs + scopes
+        return floors + logs + scopes
 
     def _targets(self) -> list[ScopeTarget]:
         """Every scope, or that of the user; those that only their directories tell of are registered first."""

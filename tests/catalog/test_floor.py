@@ -152,6 +152,24 @@ def test_an_object_that_is_cut_off_is_corrupt(store: ObjectStore) -> None:
         Floor(store, PREFIX).look()
 
 
+def test_what_can_be_read_beside_it_is_found_and_it_can_be_replaced(store: ObjectStore) -> None:
+    floor = Floor(store, PREFIX)
+    floor.add(1, {mark("u"): Known(1, 2, 3)}, {"cold": 1})
+    floor.add(5, {mark("v"): Known(4, 5, 6)}, {"cold": 5})
+    (first, last) = store.list(PREFIX)
+    store.put(last.key, store.get(last.key)[:40])
+    other = Floor(store, PREFIX)
+    found = other.examine()
+    assert (found.position, found.unreadable, found.storages) == (5, (last.key,), {"cold": 1})
+    assert (found.known(mark("u")), found.known(mark("v"))) == (Known(1, 2, 3), None)
+    other.mend(found.unreadable, KnownScopes.of({mark("v"): Known(4, 5, 6)}), {"cold": 5})
+    for look in (other.look(60), Floor(store, PREFIX).look()):
+        assert (look.position, look.storages) == (5, {"cold": 5})
+        assert (look.known(mark("u")), look.known(mark("v"))) == (Known(1, 2, 3), Known(4, 5, 6))
+    assert first.key in [stored.key for stored in store.list(PREFIX)]
+    assert Floor(store, PREFIX).examine().unreadable == ()
+
+
 def test_a_removed_floor_is_none(store: ObjectStore) -> None:
     floor = Floor(store, PREFIX)
     floor.add(1, {mark("u"): Known(1, 2, 3)})

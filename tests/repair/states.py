@@ -5,12 +5,13 @@ One list, which the tests run and from which docs/reference/damage.md is written
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.floor import floor_at
+from lakewarden.catalog.known import ON_STORAGES
 from lakewarden.engine import Engine, silent
 from lakewarden.operations.flush import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
@@ -333,6 +334,39 @@ def _copied_over(scene: Scene) -> None:
     scene.put_back(scene.scope(OTHER), scene.scope())
 
 
+def _cut_off(objects: Iterable[AnyPath]) -> None:
+    for path in objects:
+        path.write_bytes(path.read_bytes()[:40])
+
+
+def _floor_in_state(scene: Scene) -> None:
+    scene.write({1: "a"})
+    scene.flush()
+    scene.write({2: "b"})
+    _cut_off([max(scene.state.glob("known/*/*"))])
+
+
+def _floor_on_storage(scene: Scene) -> None:
+    scene.write({1: "a"})
+    scene.flush()
+    scene.write({2: "b"})
+    _cut_off([max(scene.cold.glob(f"{ON_STORAGES}/*/*"))])
+
+
+def _floors(scene: Scene) -> None:
+    """Both copies of every note."""
+    scene.write({1: "a"})
+    scene.flush()
+    scene.write({2: "b"})
+    _cut_off([*scene.state.glob("known/*/*"), *scene.cold.glob(f"{ON_STORAGES}/*/*")])
+
+
+def _floors_and_newest_commit(scene: Scene) -> None:
+    """The log's history has the rows that the lost version had."""
+    _lost_commit(scene)
+    _cut_off([*scene.state.glob("known/*/*"), *scene.cold.glob(f"{ON_STORAGES}/*/*")])
+
+
 _AB, _ABC = {1: "a", 2: "b"}, {1: "a", 2: "b", 3: "c"}
 _ELEVEN = dict.fromkeys(range(11), "a")
 
@@ -447,4 +481,17 @@ STATES = (
     State("a checkpoint that cannot be read", 8, _bad_checkpoint, _ELEVEN, read="rows", flush="done"),
     State("a checkpoint lost", 8, _lost_checkpoint, _ELEVEN, read="rows", flush="done"),
     State("a scope's directory copied over another's", 9, _copied_over, {1: "a"}, both=True),
+    State("a note of the floor in the state cut off", 6, _floor_in_state, _AB, both=True),
+    State(
+        "a note of the floor on a storage cut off",
+        6,
+        _floor_on_storage,
+        _AB,
+        read="rows",
+        flush="done",
+        both=True,
+        why="a flush reads no note there, but for joining it with others: then it is CORRUPT",
+    ),
+    State("every note of both floors cut off", 6, _floors, _AB, both=True),
+    State("every note of both floors cut off, and the newest commit lost", 6, _floors_and_newest_commit, {2: "b", 3: "c"}),
 )

@@ -12,11 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden import Column
+from lakewarden.catalog.floor import floor_at
+from lakewarden.catalog.known import ON_STORAGES, FloorPlace
 from lakewarden.cli.main import main
-from lakewarden.errors import InvalidArgument, LakewardenError, NotFound
+from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.repair import run as run_module
 from lakewarden.repair import scope as scope_module
+from lakewarden.scope import TableName
+from lakewarden.storage.local import LocalObjects
+from lakewarden.warehouse import find_table
+from tests.fixtures.bucket import AnyPath
 from tests.repair.states import FORGOTTEN, HURT, OTHER, TABLE, Died, Scene
 
 pytestmark = pytest.mark.disk
@@ -152,6 +158,119 @@ def test_a_restore_that_was_lost_sets_apart_what_it_may_have_undone(scene: Scene
 
     assert 2 not in scene.read(), "the restore took it back"
     assert done.rows_quarantined
+
+
+def cut_off(*objects: AnyPath) -> None:
+    for path in objects:
+        path.write_bytes(path.read_bytes()[:40])
+
+
+def notes_of(scene: Scene, below: str) -> list[AnyPath]:
+    """The objects of a copy of the floor, oldest first."""
+    return sorted((scene.state if below == "known" else scene.cold).glob(f"{below}/*/*"))
+
+
+def two_tables(scene: Scene) -> None:
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    scene.lake().create_table("chat.everybody", type="SHARED", columns=columns, primary_key=["id"])
+    scene.write({1: "a", 2: "b"})
+    scene.delete(2)
+    scene.write({1: "a"}, OTHER)
+    scene.flush()
+    scene.write({3: "c"})
+    scene.flush()
+
+
+@pytest.mark.parametrize("below", ["known", ON_STORAGES])
+def test_a_rebuilt_floor_knows_what_the_lost_one_knew(scene: Scene, below: str) -> None:
+    two_tables(scene)
+    warehouse = scene.lake().warehouse
+    root = warehouse.root(warehouse.catalog.read().storages["cold"])
+    table = find_table(warehouse.catalog.read(), TableName.parse(TABLE))
+    place = warehouse.floor(table) if below == "known" else FloorPlace.on_storage(root.location, table.id)
+    before = floor_at(place).look()
+    cut_off(*notes_of(scene, below))
+
+    (told, *scopes) = scene.lake().repair(TABLE)
+
+    assert (told.subject, told.outcome) == ("floor", "done")
+    assert {one.outcome for one in scopes} == {"skipped"}
+    after = floor_at(place).look()
+    marks = [warehouse.erasures.mark(user) for user in (HURT, OTHER)]
+    assert [after.known(mark) for mark in marks] == [before.known(mark) for mark in marks]
+    assert after.position == before.position
+    assert after.storages == ({root.identity: after.position} if below == "known" else {}), "as the storage shows it now"
+
+
+def test_where_both_are_lost_the_scopes_say_what_they_have(scene: Scene) -> None:
+    two_tables(scene)
+    warehouse = scene.lake().warehouse
+    place = warehouse.floor(find_table(warehouse.catalog.read(), TableName.parse(TABLE)))
+    before = floor_at(place).look()
+    cut_off(*notes_of(scene, "known"), *notes_of(scene, ON_STORAGES))
+
+    (told, *_) = scene.lake().repair(TABLE, user=OTHER)
+
+    assert "what the scopes have now counts as all that they had" in told.reason
+    after = floor_at(place).look()
+    assert after.position == before.position
+    for user in (HURT, OTHER):
+        known, was = (look.known(warehouse.erasures.mark(user)) for look in (after, before))
+        assert known is not None
+        assert was is not None
+        assert (known.version, known.watermark, known.rows) == (was.version, was.watermark, was.rows)
+        assert known.deleted_upto == known.watermark, "nothing says that no row was deleted"
+
+
+def test_other_tables_are_flushed_where_a_floor_cannot_be_read(scene: Scene) -> None:
+    two_tables(scene)
+    scene.lake().table("chat.everybody").write([{"id": 1, "text": "a"}])
+    scene.write({4: "d"})
+    cut_off(*notes_of(scene, "known"))
+    said = {str(report.scope.table): report.fault and report.fault.code for report in scene.lake().flush()}
+    assert said == {TABLE: "CORRUPT", "chat.everybody": None}
+
+
+def test_a_copy_that_is_away_is_waited_for(scene: Scene) -> None:
+    two_tables(scene)
+    cut_off(*notes_of(scene, "known"))
+    cold, away = Path(str(scene.cold)), Path(str(scene.root), "away")
+    cold.rename(away)
+    cold.mkdir()
+    with pytest.raises(StorageUnavailable, match="is it mounted"):
+        scene.lake().repair(TABLE)
+    cold.rmdir()
+    away.rename(cold)
+    assert scene.lake().repair(TABLE)[0].outcome == "done"
+    assert scene.read() == {1: "a", 3: "c"}
+
+
+def test_a_rebuild_that_dies_before_it_removes_anything_is_done_by_the_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_tables(scene)
+    cut_off(*notes_of(scene, "known"))
+    damaged = notes_of(scene, "known")
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalObjects, "delete", _dies)
+        with suppress(Died):
+            scene.lake().repair(TABLE)
+    assert set(damaged) < set(notes_of(scene, "known"))
+    assert scene.lake().repair(TABLE)[0].outcome == "done"
+    assert not set(damaged) & set(notes_of(scene, "known"))
+    assert scene.read() == {1: "a", 3: "c"}
+
+
+def test_an_erasure_is_complete_behind_it(scene: Scene) -> None:
+    """What cannot be read may hold anything."""
+    two_tables(scene)
+    cut_off(*notes_of(scene, ON_STORAGES))
+    scene.lake().repair()
+    assert scene.lake().erase(HURT).result == "complete"
+
+
+def _dies(*_: object) -> None:
+    raise Died
 
 
 STEPS: list[tuple[Any, str]] = [
