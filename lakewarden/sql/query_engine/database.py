@@ -70,7 +70,7 @@ class Database:
         one; so it has to be without effects.
 
         Raises:
-            Unsupported: others ended it again and again.
+            Unsupported: other queries ended it again and again.
             Whatever `act` raises.
         """
         import duckdb  # as above
@@ -86,7 +86,7 @@ class Database:
                 self._forget(opened)
                 if not ended_by_another(error):
                     raise
-        raise Unsupported(f"DuckDB cannot run this query now: others ended its engine {_TRIES} times meanwhile; try again")
+        raise Unsupported(f"DuckDB cannot run this query now: other queries stopped its engine {_TRIES} times; try again")
 
     def _current(self) -> _Opened:
         with self._lock:

@@ -79,7 +79,7 @@ def test_a_query_that_others_end_again_and_again_gives_up() -> None:
         opening.opened[-1].close()
         raise duckdb.FatalException("FATAL Error: Failed: database has been invalidated because of a previous fatal error.")
 
-    with pytest.raises(Unsupported, match="others ended its engine 5 times"):
+    with pytest.raises(Unsupported, match="other queries stopped its engine 5 times"):
         Database(opening).run(struck)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.errors import InvalidArgument, PermissionDenied
+from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
@@ -119,6 +119,30 @@ def test_a_query_names_its_own_relations(engine: QueryEngine) -> None:
     found = engine.run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
     assert found.rows.to_pylist() == [{"n": 1}]
     assert found.types == ("BIGINT",)
+
+
+def test_a_query_that_takes_too_long_is_the_only_one_that_is_interrupted(engine: QueryEngine) -> None:
+    endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(engine.run, endless, {}, Limits(0.3, 1 << 20))
+        answers = 0
+        while not late.done():
+            answers += engine.run("SELECT sum(n) FROM given", {"given": pa.table({"n": [1, 2]})}, _LIMITS).rows.num_rows
+        assert answers
+        with pytest.raises(Unsupported, match=r"longer than 0\.3 seconds"):
+            late.result()
+
+
+def test_a_query_that_takes_too_much_memory_leaves_the_engine_to_the_others() -> None:
+    engine = engine_of_process(SqlSettings(memory_bytes=1 << 26))
+    for _ in range(2):
+        with pytest.raises(Unsupported, match=r"67,108,864 bytes for all queries of this process \(sql.memory_bytes\)"):
+            engine.run(
+                "SELECT n, count(*) FROM (SELECT hash(a.x, b.y) AS n FROM range(3000) a(x), range(3000) b(y)) GROUP BY n",
+                {},
+                _LIMITS,
+            )
+        assert engine.run("SELECT 1", {}, _LIMITS).rows.num_rows == 1
 
 
 def test_no_row_and_no_text_of_a_query_stays(engine: QueryEngine) -> None:
