@@ -190,9 +190,10 @@ class LakehouseMachine(RuleBasedStateMachine):
                     assert report.version == len(model.versions) - 1
 
     def _swept(self) -> None:
-        """A vacuum removes the fences of every table that are a day old and that nobody has started anew on."""
+        """A vacuum removes the fences of every table that are old enough and below no new rows."""
+        stay = timedelta(hours=_SMALL.maintenance.fence_retention_hours)
         for scope, moments in self._fenced.items():
-            later = [moment for moment in moments if moment >= self._ahead]
+            later = [moment for moment in moments if moment + stay > self._ahead]
             model = self.models[scope]
             if later != moments and model.fence == len(model.versions) - 1:
                 self.models[scope] = Model(hot=model.hot, pending=model.pending)
