@@ -24,6 +24,7 @@ def test_write(tmp_path: Path) -> None:
     assert len(write.run(TINY, tmp_path).tables) == 3
 
 
+@pytest.mark.slow
 def test_query(tmp_path: Path) -> None:
     kept, calls, not_kept = query.run(TINY, tmp_path).tables
     for table in (kept, not_kept):

@@ -99,6 +99,7 @@ def test_the_first_command_makes_the_warehouse_here(tmp_path: Path) -> None:
     assert (tmp_path / "warehouse" / "_lakewarden" / "warehouse.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_real_program_does_fails_and_is_misused(lake: Lakehouse, warehouse_uri: str) -> None:
     done = _program("flush", NOTES, "--format", "json", LAKEWARDEN_WAREHOUSE=warehouse_uri)
     assert (done.status, done.err) == (0, "")

@@ -84,6 +84,7 @@ def test_a_terminal_gets_tables(warehouse_uri: str, capsys: pytest.CaptureFixtur
     ]
 
 
+@pytest.mark.slow
 def test_a_query_without_tables_loads_nothing_heavy_that_it_does_not_need(warehouse_uri: str) -> None:
     arguments = ["--warehouse", warehouse_uri, "--format", "json", "sql", "SELECT 1"]
     program = (

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _RUN = """
 import atexit, sys
 from lakewarden.cli import main
@@ -22,6 +24,7 @@ def _loaded(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_query_without_tables_leaves_what_it_does_not_need_on_the_disk(tmp_path: Path) -> None:
     loaded = _loaded("--warehouse", str(tmp_path / "lake"), "--format", "json", "sql", "SELECT 1")
     assert {"duckdb", "sqlglot"} <= loaded

@@ -25,8 +25,13 @@ _RARE = (
     "removes below a cut that is not durable",
     "an erasure one position short",
     "drops pending rows though nothing was restored",
+    "settles what went into an empty mount point",
+    "settles what no floor could be told",
+    "ignores links",
+    "restores though the flush failed",
+    "a conditional append without its look at the cuts",
 )
-"""Faults that it takes thousands of schedules to meet."""
+"""Faults that it takes hundreds or thousands of schedules to meet."""
 
 
 def _marks(fault: Fault) -> list[pytest.MarkDecorator]:

@@ -263,6 +263,7 @@ def test_a_killed_operation_is_made_good_by_the_next(warehouse_uri: str, name: s
             assert len(lying) == len(live) + 1  # the file that the last flush replaced
 
 
+@pytest.mark.slow
 def test_what_a_crash_left_is_told_and_goes_a_day_later(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         table = _several_files(lake)

@@ -46,6 +46,7 @@ def _write_and_flush_new_scopes(uri: str, worker: int, together: Barrier) -> Non
             lake.flush(NOTES, user=user)
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_three_processes_create_and_flush_the_same_new_scope(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
@@ -105,6 +106,7 @@ def _model(user: str) -> Rows:
     return rows
 
 
+@pytest.mark.slow
 def test_two_flush_jobs_of_the_same_scopes_while_a_third_process_writes(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         table = make_notes(lake)

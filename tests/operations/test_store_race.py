@@ -73,6 +73,7 @@ def _write_and_flush(uri: str, worker: int, acknowledged: Note) -> None:
                 assert report.fault is None or report.fault.transient, report
 
 
+@pytest.mark.slow
 def test_every_acknowledged_commit_to_one_scope_is_there_once(
     warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -149,6 +150,7 @@ def _earlier(lake: Lakehouse) -> int:
     return max(0, _delta(_scope_uri(lake)).version() - 3)
 
 
+@pytest.mark.slow
 def test_operations_against_each_other_and_a_stranger(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The log itself is the witness: each version must follow from the one before it by what its commit says."""
     with Lakehouse.open(warehouse_uri) as lake:
