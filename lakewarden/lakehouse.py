@@ -30,6 +30,7 @@ from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 if TYPE_CHECKING:
+    from lakewarden.applier import Applier
     from lakewarden.catalog.certificate import Certificate
     from lakewarden.catalog.evolution import Alteration
     from lakewarden.live.feed import Feeds
@@ -89,6 +90,12 @@ class Lakehouse:
         warehouse = self.warehouse
         lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
         return Operator(warehouse, self._engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
+
+    @cached_property
+    def _applier(self) -> Applier:
+        from lakewarden.applier import Applier
+
+        return Applier(self._operator)
 
     @cached_property
     def _planner(self) -> Planner:
@@ -430,7 +437,7 @@ class Lakehouse:
             InvalidArgument, NotFound: it is not a plan of this warehouse.
             Moved: it was made more than 24 hours ago.
         """
-        return self._planner.apply(plan, lambda _: None)
+        return self._applier.apply(plan, lambda _: None)
 
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
@@ -634,12 +641,15 @@ class Lakehouse:
         """
         return find_asked(self.warehouse.state, request)
 
-    def erase_asked(self, request: str) -> Certificate:
+    def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Erases as it was asked for under this keyed hash. One that fails stays asked for.
+
+        Args:
+            plan_id: a plan of it, made by `plan("erase", …)`: then it is done only if the tables are still those of the plan.
 
         Raises as `erase`, with the keyed hash in place of the id.
         """
-        return self._operator.erase_asked(request)
+        return self._operator.erase_asked(request) if plan_id is None else self._applier.erase_asked(request, plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""

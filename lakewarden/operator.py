@@ -128,12 +128,14 @@ class Operator:
 
         return self.as_job("evict", asked.parameters, work, job_id, keep=not dry_run)
 
-    def drop(self, table: TableName) -> list[ScopeReport]:
+    def drop(self, table: TableName, still: Callable[[], None] = lambda: None) -> list[ScopeReport]:
+        """`still` is called while no other process can drop or move the table, and raises where it must not be dropped."""
         if table not in self.warehouse.catalog.read().tables:
             raise NotFound(f"there is no table {table}")
 
         def work(id_: str) -> list[ScopeReport]:
             with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
+                still()
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
         return self.as_job("drop", Asked((str(table),)).parameters, work, None)

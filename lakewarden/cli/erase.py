@@ -7,7 +7,7 @@ import getpass
 import typer
 
 from lakewarden.catalog.certificate import Certificate
-from lakewarden.cli.context import invocation
+from lakewarden.cli.context import emit_reports, invocation
 from lakewarden.cli.output import Row, cell
 
 _SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
@@ -54,10 +54,18 @@ def erase(
     user: str = typer.Option(help="The user's id."),
     table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
     deep: bool = typer.Option(False, help="Read every object under every storage for what may be left."),
+    dry_run: bool = typer.Option(False, help="Say what of the user would go, and remove nothing."),
     queue: bool = typer.Option(False, help="Only ask for it, as for Dagster's erase_job, and print the keyed hash to run it by."),
 ) -> None:
     """Remove all that a user has, search for what is left, and print the certificate."""
     call = invocation(context)
+    if dry_run:
+        if queue:
+            raise typer.BadParameter("give either --dry-run or --queue")
+        with call.lake("erase") as lake:
+            planned = lake.plan("erase", *table, user=user, deep=deep)
+        emit_reports(call, [line.planned("erase", planned.plan_id) for line in planned.scopes], empty="no table has users")
+        return
     if queue:
         with call.lake("erase") as lake:
             request = lake.ask_erasure(user, table, deep=deep, asked_by=getpass.getuser())

@@ -76,6 +76,13 @@ def options_of(request: Request, warehouse: Warehouse) -> Options:
             raise Internal(f"{request.operation} is not maintenance of Delta tables")
 
 
+def restore_of(request: Request, warehouse: Warehouse) -> tuple[TableName, str | None, RestoreOptions]:
+    """The table and user of a restore, and where to; raises as `options_of`."""
+    options = options_of(request, warehouse)
+    assert isinstance(options, RestoreOptions)  # those of a restore
+    return TableName.parse(request.tables[0]), request.user, options
+
+
 def operation_of(options: Options) -> Operation:
     match options:
         case CompactOptions():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from lakewarden.access.rights import TableAct
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.operations.request import Request
 from lakewarden.report import Operation
@@ -22,6 +23,10 @@ class OperationSpec:
     """Whether it can be planned first, and the plan applied."""
     options: frozenset[str] = frozenset()
     """The fields of a `Request` that it takes, beside its tables."""
+    act: TableAct | None = None
+    """The right that its statement in SQL takes, for all scopes of a table; None where it has no statement."""
+    own: bool = False
+    """Whether the right to write is enough for a scope of one's own."""
     tables: Literal["any", "one"] = "any"
     """How many tables a request names; `any` is all of them where none is named."""
 
@@ -30,20 +35,27 @@ def _takes(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
+_EVERY: TableAct = "maintain every scope of"
+
 SPECS: Mapping[Operation, OperationSpec] = {
-    "flush": OperationSpec("FL", queueable=True, plannable=True, options=_takes("user")),
-    "compact": OperationSpec("CO", queueable=True, plannable=True, options=_takes("user")),
-    "optimize": OperationSpec("OP", queueable=True, plannable=True, options=_takes("user", "zorder")),
-    "vacuum": OperationSpec("VA", plannable=True, options=_takes("user", "retain_hours", "force")),
+    "flush": OperationSpec("FL", queueable=True, plannable=True, options=_takes("user"), act="flush"),
+    "compact": OperationSpec("CO", queueable=True, plannable=True, options=_takes("user"), act="compact"),
+    "optimize": OperationSpec("OP", queueable=True, plannable=True, options=_takes("user", "zorder"), act=_EVERY, own=True),
+    "vacuum": OperationSpec("VA", plannable=True, options=_takes("user", "retain_hours", "force"), act=_EVERY, own=True),
     "restore": OperationSpec(
-        "RS", plannable=True, options=_takes("user", "version", "timestamp", "discard_pending"), tables="one"
+        "RS",
+        plannable=True,
+        options=_takes("user", "version", "timestamp", "discard_pending"),
+        act=_EVERY,
+        own=True,
+        tables="one",
     ),
-    "evict": OperationSpec("SE", queueable=True, plannable=True, options=_takes("user")),
-    "drop": OperationSpec("CL", plannable=True, tables="one"),
+    "evict": OperationSpec("SE", queueable=True, plannable=True, options=_takes("user"), act="evict"),
+    "drop": OperationSpec("CL", plannable=True, tables="one", act="drop"),
     "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep")),
     "export": OperationSpec("UE", queueable=True),
     "import": OperationSpec("UI"),
-    "move": OperationSpec("MV", queueable=True, tables="one"),
+    "move": OperationSpec("MV", queueable=True, tables="one", act="move"),
     "repair": OperationSpec("RP"),
 }
 

@@ -17,7 +17,7 @@ from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
-from lakewarden.sql.rights import Made, asks_of, check_capability
+from lakewarden.sql.rights import Ask, Made, asks_of, check_capability
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def bind(context: Context, statement: of.Statement, made: Made | None = None) ->
     _check_known(context, statement)
     if isinstance(statement, of.ExecuteAs):
         return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
-    for ask in asks_of(context, statement, made):
+    for ask in _asks_of(context, statement, made):
         context.door.allow(ask.act, ask.table)
     readable = {}
     for table in _read_by(context, statement, made):
@@ -82,6 +82,14 @@ def bind(context: Context, statement: of.Statement, made: Made | None = None) ->
         for query in queries_of(statement):
             context.services.engine.check(text_of(query))
     return Bound(statement, replace(context, readable=readable))
+
+
+def _asks_of(context: Context, statement: of.Statement, made: Made) -> Iterator[Ask]:
+    if isinstance(statement, of.ApplyPlan):
+        from lakewarden.sql.plan_rights import asks_of_plan  # brings the operations, which a query need not wait for
+
+        return asks_of_plan(context, statement)
+    return asks_of(context, statement, made)
 
 
 def _check_known(context: Context, statement: of.Statement) -> None:

@@ -218,6 +218,7 @@ _GRAMMARS: dict[str, Callable[[Reader], Statement]] = {
     "RESTORE": upkeep.restore,
     "OPTIMIZE": upkeep.optimize,
     "VACUUM": upkeep.vacuum,
+    "APPLY": upkeep.apply,
     "KILL": upkeep.kill,
     "SUBSCRIBE": upkeep.subscribe,
 }

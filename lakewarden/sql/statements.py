@@ -305,6 +305,7 @@ class StorageJob:
     operation: Literal["flush", "compact"]
     table: Ref | None = None
     namespace: str | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -320,6 +321,7 @@ class Optimize:
     table: Ref
     zorder: tuple[str, ...] = ()
     all_users: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -339,6 +341,12 @@ class Restore:
     version: int | None = None
     timestamp: str | None = None
     all_users: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class ApplyPlan:
+    id: str
 
 
 @dataclass(frozen=True)
@@ -412,6 +420,7 @@ Statement = (
     | Optimize
     | Vacuum
     | Restore
+    | ApplyPlan
     | KillJob
     | KillLiveQuery
     | ExportUserData

@@ -337,6 +337,59 @@ def test_the_search_finds_a_plan_that_was_left(lake: Lakehouse) -> None:
     assert [finding.what for finding in lake.verify_erased("ann").findings] == ["a plan that names the user"]
 
 
+# What removes all
+
+
+def test_a_drop_takes_later_rows_too_and_no_other_table(lake: Lakehouse) -> None:
+    plan = lake.plan("drop", NOTES)
+    assert plan.scopes[0].metrics == {"scopes": 2, "rows_pending": 0}
+    _write(lake, "eve", {1: "later"})
+    (report,) = lake.apply(plan)
+    assert (report.outcome, lake.tables()) == ("done", [])
+    assert _outcomes(lake.apply(plan)) == {None: "done"}, "what it did is reported"
+    make_notes(lake)
+    assert _outcomes(lake.apply(plan.plan_id)) == {None: "done"}
+    assert [str(table.name) for table in lake.tables()] == [NOTES], "and not done again"
+
+
+def test_a_drop_of_a_table_that_was_made_again_is_refused(lake: Lakehouse) -> None:
+    plan = lake.plan("drop", NOTES)
+    lake.drop_table(NOTES)
+    assert _outcomes(lake.apply(plan)) == {None: "CONFLICT"}
+    make_notes(lake)
+    assert _outcomes(lake.apply(plan)) == {None: "CONFLICT"}
+    assert len(lake.tables()) == 1
+
+
+def test_an_erasure_takes_later_rows_too_and_leaves_no_name(lake: Lakehouse) -> None:
+    _write(lake, "ann", {8: "pending"})
+    plan = lake.plan("erase", user="ann")
+    assert [(line.table, line.metrics["hot_rows"]) for line in plan.scopes] == [(NOTES, 1)]
+    assert plan.scopes[0].metrics["files"] > 0
+    _write(lake, "ann", {9: "later"})
+    (report,) = lake.apply(plan)
+    (certificate,) = lake.erasures("ann")
+    assert (report.outcome, report.reason) == ("done", f"certificate {certificate.id}")
+    assert (certificate.result, certificate.asked_by) == ("complete", f"plan {plan.plan_id}")
+    assert strong(lake.table(NOTES), "ann") == {}
+    assert not lake.verify_erased("ann").findings
+    _write(lake, "ann", {1: "a new start"})
+    again = lake.apply(plan.plan_id)
+    assert [(report.scope.user, report.outcome, report.reason) for report in again] == [
+        (certificate.user, "done", f"certificate {certificate.id}")
+    ]
+    assert strong(lake.table(NOTES), "ann") == {1: "a new start"}
+
+
+def test_an_erasure_from_a_table_that_was_made_again_is_refused(lake: Lakehouse) -> None:
+    plan = lake.plan("erase", user="ann")
+    lake.drop_table(NOTES)
+    make_notes(lake)
+    _write(lake, "ann", {1: "of another table"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+    assert lake.erasures("ann") == []
+
+
 # Requests
 
 

@@ -69,6 +69,18 @@ class PlanLog:
             for key in keys:
                 self._leave_out(key, users[mark], None)
 
+    def request(self, plan_id: str) -> Request | None:
+        """What a plan was made for; None where there is no such plan.
+
+        Raises:
+            InvalidArgument: that is not the id of a plan.
+        """
+        _check_id(plan_id)
+        try:
+            return read_line(_lines(self.store.get(f"{_ROOT}/{plan_id}{_FIRST}"))[0], Head).request
+        except Missing:
+            return None
+
     def begin(self, plan_id: str, now: datetime) -> KeptPlan:
         """The plan, to be applied now; by the store's own time and by `now` it is not too old.
 
@@ -77,8 +89,7 @@ class PlanLog:
             NotFound: there is no such plan.
             Moved: it is too old.
         """
-        if not PLAN_ID.fullmatch(plan_id):
-            raise InvalidArgument(f"{plan_id[:80]!r} is not the id of a plan, as PL-0123456789ab-01234567")
+        _check_id(plan_id)
         home = f"{_ROOT}/{plan_id}"
         found = {stored.key: stored for stored in self.store.list(home)}
         if not found:
@@ -148,6 +159,11 @@ def _parts(keys: Iterable[str]) -> list[str]:
 
 def _lines(part: bytes) -> list[bytes]:
     return [line for line in part.split(b"\n") if line]
+
+
+def _check_id(plan_id: str) -> None:
+    if not PLAN_ID.fullmatch(plan_id):
+        raise InvalidArgument(f"{plan_id[:80]!r} is not the id of a plan, as PL-0123456789ab-01234567")
 
 
 def _check_age(plan_id: str, age: timedelta) -> None:

@@ -115,8 +115,8 @@ def storage(read: Reader) -> Statement:
 
 def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
     if read.one_of("TABLE", "ALL") == "TABLE":
-        return StorageJob(operation, _qualified(read, operation))
-    return StorageJob(operation, namespace=_in_namespace(read))
+        return StorageJob(operation, _qualified(read, operation), dry_run=read.word("DRY", "RUN"))
+    return StorageJob(operation, namespace=_in_namespace(read), dry_run=read.word("DRY", "RUN"))
 
 
 def _move(read: Reader) -> Statement:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements import (
+    ApplyPlan,
     Declined,
     ExportUserData,
     Forbidden,
@@ -36,33 +39,46 @@ def restore(read: Reader) -> Statement:
     read.expect("TO")
     if read.one_of("VERSION", "TIMESTAMP") == "VERSION":
         read.expect("AS", "OF")
-        return Restore(table, version=read.whole("a version"), all_users=_all_users(read))
+        return Restore(table, version=read.whole("a version"), **_manner(read))
     read.expect("AS", "OF")
-    return Restore(table, timestamp=read.text("a moment"), all_users=_all_users(read))
+    return Restore(table, timestamp=read.text("a moment"), **_manner(read))
 
 
 def optimize(read: Reader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     columns = tuple(read.listed(lambda: read.name("a column"))) if read.word("ZORDER", "BY") else ()
-    return Optimize(table, columns, _all_users(read))
+    return Optimize(table, columns, **_manner(read))
 
 
 def vacuum(read: Reader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     hours: float | None = None
-    force = dry_run = False
+    force = False
     if read.word("RETAIN"):
         hours = read.number("a number of hours")
         read.expect("HOURS")
         force = read.word("FORCE")
+    return Vacuum(table, hours, force, **_manner(read))
+
+
+class _Manner(TypedDict):
+    dry_run: bool
+    all_users: bool
+
+
+def _manner(read: Reader) -> _Manner:
+    """DRY RUN and FOR ALL USERS, in either order."""
     dry_run = read.word("DRY", "RUN")
-    return Vacuum(table, hours, force, dry_run, _all_users(read))
+    all_users = read.word("FOR", "ALL", "USERS")
+    return _Manner(dry_run=dry_run or read.word("DRY", "RUN"), all_users=all_users)
 
 
-def _all_users(read: Reader) -> bool:
-    return read.word("FOR", "ALL", "USERS")
+def apply(read: Reader) -> Statement:
+    """What follows APPLY."""
+    read.expect("PLAN")
+    return ApplyPlan(read.text("the id of a plan"))
 
 
 def kill(read: Reader) -> Statement:

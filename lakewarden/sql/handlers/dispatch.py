@@ -52,6 +52,7 @@ _HANDLERS: dict[type, Callable[[Context, Any], Result]] = {
     of.Optimize: operate.optimize,
     of.Vacuum: operate.vacuum,
     of.Restore: operate.restore,
+    of.ApplyPlan: operate.apply_plan,
     of.KillJob: operate.kill_job,
     of.KillLiveQuery: operate.kill_live_query,
     of.Subscribe: subscribe.peek,
@@ -71,6 +72,7 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
     of.CreateStorage: ("CREATE_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
     of.DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
+    of.ApplyPlan: ("APPLY_PLAN", lambda _, one: f"plan:{one.id}"),
     of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
     of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }

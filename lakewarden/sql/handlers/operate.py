@@ -16,14 +16,15 @@ from lakewarden.operations.enqueue import enqueue
 from lakewarden.operations.export import own_place
 from lakewarden.operations.job import Job, Queueable, outcome_of
 from lakewarden.operations.optimize import OptimizeOptions
-from lakewarden.operations.request import Asked
+from lakewarden.operations.request import Asked, Request
 from lakewarden.operations.restore import parse_moment, restore_options
 from lakewarden.operations.vacuum import VacuumOptions
 from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
-from lakewarden.sql.results import Done, Result, Started, listing
+from lakewarden.sql.handlers.plans import applied, planned, preview
+from lakewarden.sql.results import Done, Result, Row, Rows, Started, listing
 from lakewarden.warehouse import cold_tables
 
 _ACTIVE = "skipped: already queued or running"
@@ -32,11 +33,11 @@ _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 def storage_job(context: Context, statement: of.StorageJob) -> Result:
     """Asks for a job for each table that has something to do, and runs them where the session waits."""
-    if statement.table is not None:
-        table = context.table(statement.table)
-        return _started(context, statement.operation, [table], several=False)
-    tables = _in_namespace(context, statement)
-    return _started(context, statement.operation, tables, several=True)
+    one = statement.table is not None
+    tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
+    if statement.dry_run:
+        return planned(context, Request(statement.operation, tuple(str(table.name) for table in tables)))
+    return _started(context, statement.operation, tables, several=not one)
 
 
 def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
@@ -136,7 +137,7 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
     if statement.storage is None:
         if table.move is None:
             return Done(f"skipped: {table.name} is not being moved")
-        return _told("move", table, context.services.operator().cancel_move(table.name))
+        return _told(f"move {table.name}", context.services.operator().cancel_move(table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} lies on storage {statement.storage!r} already")
     job = _asked(context, "move", str(table.name), to=statement.storage)
@@ -158,12 +159,19 @@ def kill_live_query(context: Context, statement: of.KillLiveQuery) -> Done:
     return Done(f"live query {query.live_id} will end at its next look")
 
 
-def optimize(context: Context, statement: of.Optimize) -> Done:
+def apply_plan(context: Context, statement: of.ApplyPlan) -> Done:
+    reports = applied(context, statement)
+    return _told(f"plan {statement.id}", reports) if reports else Done("skipped: nothing was planned")
+
+
+def optimize(context: Context, statement: of.Optimize) -> Result:
     table = context.table(statement.table)
     asked = _asked_of(context, table, all_users=statement.all_users)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
+    if statement.dry_run:
+        return planned(context, Request("optimize", asked.tables, asked.user, zorder=zorder))
     options = OptimizeOptions(zorder, context.warehouse.settings.maintenance.min_gain)
-    return _told("optimize", table, context.services.operator().maintain(asked, options, dry_run=False))
+    return _told(f"optimize {table.name}", context.services.operator().maintain(asked, options, dry_run=False))
 
 
 def _as_declared(table: Table, name: str) -> str:
@@ -173,30 +181,43 @@ def _as_declared(table: Table, name: str) -> str:
 def vacuum(context: Context, statement: of.Vacuum) -> Result:
     table = context.table(statement.table)
     asked = _asked_of(context, table, all_users=statement.all_users)
+    if statement.dry_run:
+        hours, force = statement.retain_hours, statement.force
+        return _files(preview(context, Request("vacuum", asked.tables, asked.user, retain_hours=hours, force=force)).reports)
     options = VacuumOptions(statement.retain_hours, statement.force)
-    reports = context.services.operator().maintain(asked, options, dry_run=statement.dry_run)
-    told = _told("vacuum", table, reports)
-    if not statement.dry_run:
-        return told
-    return listing({"path": pa.string()}, [{"path": f"{report.uri}/{file}"} for report in reports for file in report.files])
+    return _told(f"vacuum {table.name}", context.services.operator().maintain(asked, options, dry_run=False))
 
 
-def restore(context: Context, statement: of.Restore) -> Done:
+def _files(reports: Sequence[ScopeReport]) -> Rows:
+    """Those that a vacuum would remove.
+
+    Raises as `_told`.
+    """
+    _told("vacuum", reports)
+    found: list[Row] = [
+        {"path": f"{report.uri}/{file}", "plan_id": report.plan_id} for report in reports for file in report.files
+    ]
+    return listing({"path": pa.string(), "plan_id": pa.string()}, found)
+
+
+def restore(context: Context, statement: of.Restore) -> Result:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS goes by TIMESTAMP AS OF: versions are each scope's own")
     user = None if statement.all_users else context.owner(table)
     timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
+    if statement.dry_run:
+        return planned(context, Request("restore", (str(table.name),), user, statement.version, timestamp))
     options = restore_options(table, user, statement.version, timestamp)
     reports = context.services.operator().restore(table.name, user, options, discard=False, dry_run=False)
-    return _told("restore", table, reports)
+    return _told(f"restore {table.name}", reports)
 
 
 def _asked_of(context: Context, table: Table, *, all_users: bool) -> Asked:
     return Asked((str(table.name),), None if all_users else context.owner(table))
 
 
-def _told(operation: str, table: Table, reports: Sequence[ScopeReport]) -> Done:
+def _told(what: str, reports: Sequence[ScopeReport]) -> Done:
     """Raises:
     ScopesFailed: with the code of the first fault; the others are done.
     """
@@ -206,4 +227,4 @@ def _told(operation: str, table: Table, reports: Sequence[ScopeReport]) -> Done:
         raise ScopesFailed(first.code, f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {first.message}")
     if all(report.outcome == "skipped" for report in reports):
         return Done(f"skipped: {reports[0].reason if reports else 'no scopes'}")
-    return Done(f"{operation} {table.name}: {outcome_of(reports)[1]}")
+    return Done(f"{what}: {outcome_of(reports)[1]}")

@@ -1,0 +1,83 @@
+"""The plans of what removes all: a drop, and an erasure. They rest on the table and its place alone; later rows go too."""
+
+from __future__ import annotations
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.changes import table_place
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.connection import Location
+from lakewarden.delta.place import place_of
+from lakewarden.errors import Moved
+from lakewarden.operations.plans.value import Plan, PlannedScope
+from lakewarden.operations.request import Request
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.operations.verification import tables_of_users
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.storage.paths import check_user
+from lakewarden.warehouse import Warehouse, find_table
+
+
+def plan_drop(warehouse: Warehouse, name: TableName) -> ScopeReport:
+    """One report for the table as a whole.
+
+    Raises:
+        NotFound: no such table.
+    """
+    catalog = warehouse.catalog.read()
+    table = find_table(catalog, name)
+    scopes = len(scopes_of(warehouse, table, None))
+    waiting = sum(rows.rows for rows in warehouse.log(table).view().pending.values())
+    return ScopeReport(
+        Scope(name),
+        "drop",
+        "planned",
+        _place(warehouse, catalog, table, None),
+        reason=f"the table goes, with {scopes} scopes and {waiting} rows in the log",
+        metrics={"scopes": scopes, "rows_pending": waiting},
+    )
+
+
+def plan_erase(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
+    """A report for each table that the user is erased from.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or a SHARED one; an impossible user.
+    """
+    user, catalog = check_user(request.user), warehouse.catalog.read()
+    reports = []
+    for table in tables_of_users(catalog, request.tables):
+        place = _place(warehouse, catalog, table, user)
+        sizes = place_of(place).sizes() if can(table.type, "cold tier") else {}
+        pending = warehouse.log(table).view().pending.get(user)
+        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes.values())}
+        reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
+        reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))
+    return reports
+
+
+def check_standing(warehouse: Warehouse, plan: Plan) -> None:
+    """Whether each table of the plan is the one that was planned for, at its place: it is done as a whole, or not at all.
+
+    Raises:
+        Moved: one is not.
+    """
+    catalog = warehouse.catalog.read()
+    for line in plan.scopes:
+        _check(warehouse, catalog, line)
+
+
+def _check(warehouse: Warehouse, catalog: Catalog, line: PlannedScope) -> None:
+    table = catalog.tables.get(line.scope.table)  # one whose drop was interrupted too
+    if table is None:
+        raise Moved(f"there is no table {line.scope.table} any more; plan again")
+    line.check_place(table.log_id, _place(warehouse, catalog, table, line.user).uri)
+
+
+def _place(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Location:
+    """Where the table is, or the user's scope of it; rows of a STREAM table are in its log alone."""
+    if not can(table.type, "cold tier"):
+        return Location(warehouse.state.uri).below(warehouse.log(table).home)
+    if user is not None:
+        return warehouse.target_of(catalog, table, user).location
+    return Location(table_place(catalog.storages[table.options.storage_id], table, warehouse.base))

@@ -1,0 +1,53 @@
+"""DRY RUN, which makes a plan and names it, and APPLY PLAN."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakewarden.applier import Applier
+from lakewarden.operations.request import Request
+from lakewarden.planner import Planner, Preview
+from lakewarden.report import ScopeReport
+from lakewarden.sql import statements as of
+from lakewarden.sql.context import Context
+from lakewarden.sql.plan_rights import asks_of_request
+from lakewarden.sql.results import Columns, Row, Rows, listing
+
+_COLUMNS: Columns = {
+    "user": pa.string(),
+    "outcome": pa.string(),
+    "version": pa.int64(),
+    "reason": pa.string(),
+    "plan_id": pa.string(),
+}
+
+
+def preview(context: Context, request: Request) -> Preview:
+    """Raises as `Planner.preview`."""
+    return Planner(context.services.operator()).preview(request)
+
+
+def planned(context: Context, request: Request) -> Rows:
+    """A row for each scope: what would be done, or why nothing is."""
+    return listing(_COLUMNS, [_row(report) for report in preview(context, request).reports])
+
+
+def _row(report: ScopeReport) -> Row:
+    fault = None if report.fault is None else f"{report.fault.code}: {report.fault.message}"
+    return {
+        "user": report.scope.user,
+        "outcome": report.outcome,
+        "version": report.version,
+        "reason": fault or report.reason,
+        "plan_id": report.plan_id,
+    }
+
+
+def applied(context: Context, statement: of.ApplyPlan) -> list[ScopeReport]:
+    """Raises as `Applier.apply`."""
+
+    def permit(request: Request) -> None:
+        for ask in asks_of_request(context, request):
+            context.door.allow(ask.act, ask.table)
+
+    return Applier(context.services.operator()).apply(statement.id, permit)

@@ -1,0 +1,37 @@
+"""What the gate is asked before a plan is applied: what the operation's own statement asks. An id is no right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakewarden.access.gate import TableOf
+from lakewarden.errors import Unsupported
+from lakewarden.operations.plans.store import PlanLog
+from lakewarden.operations.request import Request
+from lakewarden.operations.specs import SPECS
+from lakewarden.scope import TableName
+from lakewarden.sql import statements as of
+from lakewarden.sql.context import Context
+from lakewarden.sql.rights import Ask
+from lakewarden.warehouse import live_tables
+
+
+def asks_of_plan(context: Context, statement: of.ApplyPlan) -> Iterator[Ask]:
+    """What the gate is asked before a plan is applied; nothing where there is no such plan, which applying it says."""
+    request = PlanLog(context.warehouse.state, context.warehouse.erasures).request(statement.id)
+    if request is not None:
+        yield from asks_of_request(context, request)
+
+
+def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
+    """Raises:
+    Unsupported: the operation has no statement.
+    """
+    spec = SPECS[request.operation]
+    if spec.act is None:
+        raise Unsupported(f"{request.operation} has no statement: apply its plan by `lakewarden apply`")
+    names = [TableName.parse(name) for name in request.tables] or [table.name for table in live_tables(context.catalog)]
+    for name in names:
+        table = context.guarded(name) or TableOf(name, "USER")
+        own = table.type == "SHARED" or request.user == context.session.user
+        yield Ask("write" if own and spec.own else spec.act, table)
