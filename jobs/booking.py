@@ -138,7 +138,9 @@ def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
     for report in reports:
         metrics.update(report.metrics)
     skipped = [report for report in reports if report.outcome == "skipped"]
+    plans = sorted({report.plan_id for report in reports if report.plan_id})
     return {
+        **({"plan_id": dg.MetadataValue.text(", ".join(plans))} if plans else {}),
         **{f"scopes/{outcome}": dg.MetadataValue.int(count) for outcome, count in sorted(outcomes.items())},
         **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in sorted(metrics.items())},
         **({"skipped": scopes_table(skipped[:_SKIPS_SHOWN], lambda report: report.reason)} if skipped else {}),

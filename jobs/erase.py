@@ -14,6 +14,7 @@ from assets.tables import asset_key
 from jobs.failures import RETRIES, declined
 from jobs.forgetting import Forgotten, forget_user
 from jobs.record import book_unknown
+from jobs.selection import check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.catalog.certificate import Certificate
 from lakewarden.lakehouse import Lakehouse
@@ -30,17 +31,20 @@ class EraseConfig(dg.Config):
         description="The keyed hash that the queueing printed. Never a user's id: Dagster keeps what stands here."
     )
     dry_run: bool = Field(True, description="Only search for the user and count. Set it to false to erase.")
+    plan: str = plan_field()
 
 
 @dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, make Dagster forget them, and book the certificate.")
 def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         asked = lake.asked_erasure(config.request)
+        check_plan(config.plan, dry_run=config.dry_run)
         if config.dry_run:
             searched = lake.verify_erased(asked.user, asked.tables, deep=asked.deep)
             context.add_output_metadata(
                 {
                     "user": config.request,
+                    "plan_id": lake.plan_asked_erasure(config.request).plan_id,
                     "findings": len(searched.findings),
                     "objects_searched": searched.objects,
                     "bytes_searched": searched.bytes,
@@ -48,7 +52,7 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
                 }
             )
             return
-        certificate = lake.erase_asked(config.request)
+        certificate = lake.erase_asked(config.request, plan_id=config.plan or None)
         tables = [TableName.parse(table.table) for table in certificate.tables]
         forgotten = forget_user(context.instance, asked.user, tables, context.run_id, certificate.user)
         _book(context, certificate, forgotten)

@@ -8,9 +8,11 @@ from pydantic import Field
 
 from jobs.booking import book
 from jobs.failures import RETRIES, declined
+from jobs.selection import check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import PlanOptions, new_request
 from lakewarden.report import ScopeReport
 
 
@@ -53,6 +55,7 @@ class RestoreConfig(dg.Config):
         False, description="Drop the scope's pending rows. By default they are flushed first, and so undone by the restore."
     )
     dry_run: bool = Field(True, description="Only say which rows and files would come and go. Set it to false to restore.")
+    plan: str = plan_field()
 
 
 @dg.op(pool="spark", retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
@@ -63,11 +66,17 @@ def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.Reso
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     target = config.target
+    version = target.version if isinstance(target, ToVersion) else None
+    timestamp = target.moment() if isinstance(target, ToTimestamp) else None
+    options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("restore", (config.table,), **options))
     return lake.restore(
         config.table,
         user=config.user,
-        version=target.version if isinstance(target, ToVersion) else None,
-        timestamp=target.moment() if isinstance(target, ToTimestamp) else None,
+        version=version,
+        timestamp=timestamp,
         discard_pending=config.discard_pending,
         dry_run=config.dry_run,
     )

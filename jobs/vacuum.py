@@ -5,9 +5,11 @@ from pydantic import Field
 
 from jobs.booking import book
 from jobs.failures import RETRIES, declined
-from jobs.selection import ScopeSelection
+from jobs.selection import ScopeSelection, check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.report import ScopeReport
 
 
 class VacuumConfig(ScopeSelection):
@@ -18,15 +20,23 @@ class VacuumConfig(ScopeSelection):
     )
     force: bool = Field(False, description="Allow a retention below 168 hours: versions younger than that become unrestorable.")
     dry_run: bool = Field(True, description="Only list the files that would be deleted. Set it to false to delete them.")
+    plan: str = plan_field()
 
 
 @dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
 def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        reports = lake.vacuum(
-            *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
-        )
-        book(context, lake, reports)
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
+    options = PlanOptions(user=config.user, retain_hours=config.retain_hours, force=config.force)
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("vacuum", config.tables, **options))
+    return lake.vacuum(
+        *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
+    )
 
 
 @dg.job(

@@ -9,7 +9,7 @@ from lakewarden.catalog.certificate import Certificate, certificates
 from lakewarden.catalog.model import Catalog
 from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument, LakewardenError, Moved, NotFound
-from lakewarden.operations.asked import EraseAsked, find_asked
+from lakewarden.operations.asked import EraseAsked, find_asked, nameless
 from lakewarden.operations.evict import apply_evict
 from lakewarden.operations.maintain import maintain_targets, options_of, restore_of
 from lakewarden.operations.plans.flushes import apply_flush
@@ -124,10 +124,8 @@ class Applier:
         asked = find_asked(self._warehouse.state, request)
         if found.plan is None or found.plan.request != Request("erase", asked.tables, asked.user, deep=asked.deep):
             raise InvalidArgument(f"plan {plan_id} is not of the erasure {request}; preview that one again")
-        try:
+        with nameless(asked.user, request):
             check_standing(self._warehouse, found.plan)
-        except Moved:  # whose message has the id
-            raise Moved(f"a table of the erasure {request} changed since it was planned; preview it again") from None
         certificate = self.operator.erase_asked(request)
         self._log.finish(plan_id, DoneBy(certificate.id, f"certificate {certificate.id}"))
         return certificate

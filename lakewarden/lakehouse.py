@@ -21,7 +21,7 @@ from lakewarden.engine import Engine, Progress, StartSpark, silent
 from lakewarden.errors import InvalidArgument
 from lakewarden.operations.asked import EraseAsked, find_asked
 from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
-from lakewarden.operations.request import Asked, Plannable, PlanOptions, new_request
+from lakewarden.operations.request import Asked, Plannable, PlanOptions, Request, new_request
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, check_settings, load_settings
@@ -429,15 +429,23 @@ class Lakehouse:
         """What maintenance would do now, as plans in the order in which they are to be applied."""
         return self._planner.due(tables, {due.pending.scope for due in self.due()})
 
-    def apply(self, plan: Plan | str) -> list[ScopeReport]:
+    def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
         """Does exactly what was planned, by the plan or its id, once: a report for each scope, `done`, or `failed` with CONFLICT
         where it moved since. A second call reports what the first one did.
 
+        Args:
+            only: what the plan has to have been made for.
+
         Raises:
-            InvalidArgument, NotFound: it is not a plan of this warehouse.
+            InvalidArgument, NotFound: it is not a plan of this warehouse, or of another request than `only`.
             Moved: it was made more than 24 hours ago.
         """
-        return self._applier.apply(plan, lambda _: None)
+
+        def permit(request: Request) -> None:
+            if only not in (None, request):
+                raise InvalidArgument("the plan was not made for this request: request the same as when it was previewed")
+
+        return self._applier.apply(plan, permit)
 
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
@@ -640,6 +648,14 @@ class Lakehouse:
             NotFound, InvalidArgument: nothing was; it is none.
         """
         return find_asked(self.warehouse.state, request)
+
+    def plan_asked_erasure(self, request: str) -> Plan:
+        """The plan of what was asked for under this keyed hash.
+
+        Raises:
+            NotFound, InvalidArgument: nothing was; it is none.
+        """
+        return self._planner.preview_asked(request)
 
     def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Erases as it was asked for under this keyed hash. One that fails stays asked for.

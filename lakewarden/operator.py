@@ -11,7 +11,7 @@ from lakewarden.catalog.certificate import Certificate
 from lakewarden.connection import Location
 from lakewarden.engine import Engine
 from lakewarden.errors import Conflict, LakewardenError, NotFound
-from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked
+from lakewarden.operations.asked import EraseAsked, find_asked, keep_asked, nameless
 from lakewarden.operations.audit import AuditLog
 from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.drop import drop
@@ -36,7 +36,7 @@ from lakewarden.repair.report import outcome_of as outcome_of_repair
 from lakewarden.repair.run import Request, repair
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 
@@ -213,14 +213,12 @@ class Operator:
     def erase_asked(self, request: str) -> Certificate:
         """Erases what was asked for; raises as `erase`, with the keyed hash in place of the id, and it stays asked for."""
         asked = find_asked(self.warehouse.state, request)
-        try:
-            return self.erase(asked)
-        except LakewardenError as error:
-            keep_asked(self.warehouse.state, request, asked)
-            error.message = without_id(error.message, asked.user, request)
-            error.args = (error.message,)
-            error.__cause__ = error.__context__ = None  # they may have the id too
-            raise
+        with nameless(asked.user, request):
+            try:
+                return self.erase(asked)
+            except LakewardenError:
+                keep_asked(self.warehouse.state, request, asked)
+                raise
 
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Does what a queued job asks for, under its id."""

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lakewarden.clock import to_millis
 from lakewarden.errors import InvalidArgument
+from lakewarden.operations.asked import find_asked, nameless
 from lakewarden.operations.maintain import options_of, restore_of
 from lakewarden.operations.plans.flushes import plan_flush
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
@@ -45,6 +46,16 @@ class Planner:
         """
         planned_at = self._warehouse.clock()
         return self._kept(request, self.look(request), planned_at)
+
+    def preview_asked(self, request: str) -> Plan:
+        """The plan of the erasure that was requested under this keyed hash; errors name the user by it.
+
+        Raises:
+            NotFound, InvalidArgument: nothing was.
+        """
+        asked = find_asked(self._warehouse.state, request)
+        with nameless(asked.user, request):
+            return self.preview(Request("erase", asked.tables, asked.user, deep=asked.deep)).plan
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would say, without one.

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from lakewarden.catalog.erasures import ROOT
-from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound
 from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.paths import without_id
 
 _ASKED = f"{ROOT}/asked"
 
@@ -48,6 +51,18 @@ def find_asked(store: ObjectStore, mark: str) -> EraseAsked:
         return EraseAsked(**{**said, "tables": tuple(said["tables"])})
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{store.uri}/{_key(mark)} is no request for an erasure") from error
+
+
+@contextmanager
+def nameless(user: str, mark: str) -> Iterator[None]:
+    """Errors from within name the user by the keyed hash alone: they go where nobody could remove the id."""
+    try:
+        yield
+    except LakewardenError as error:
+        error.message = without_id(error.message, user, mark)
+        error.args = (error.message,)
+        error.__cause__ = error.__context__ = None  # they may have the id too
+        raise
 
 
 def forget_asked(store: ObjectStore, mark: str) -> None:

@@ -96,6 +96,20 @@ def test_nothing_of_dagsters_names_an_erased_user(
         assert lake.verify_erased(USER, deep=True).findings == ()
 
 
+def test_an_erasure_does_what_its_preview_planned(known: str, run_job: RunJob, tmp_path: Path) -> None:
+    request = ask(known)
+    preview = run_job(erase_job, {"request": request})
+    output = next(event for event in preview.all_node_events if event.is_successful_output)
+    plan = output.step_output_data.metadata["plan_id"].value
+    other = ask(known, "ada")
+    assert not run_job(erase_job, {"request": other, "dry_run": False, "plan": plan}).success
+    assert run_job(erase_job, {"request": request, "dry_run": False, "plan": plan}).success
+    assert naming(tmp_path / "dagster") == []
+    with Lakehouse.open(known) as lake:
+        assert lake.verify_erased(USER, deep=True).findings == ()
+        assert [certificate.user for certificate in lake.erasures()] == [request]
+
+
 def rows_naming(server: PostgresServer, word: str = USER) -> list[str]:
     """A grep over every row of every table; in which tables it was found."""
     place = {"host": server.host, "port": server.port, "user": server.user, "dbname": server.database}

@@ -118,6 +118,39 @@ def test_restore_is_a_dry_run_unless_told(chat: str, instance: dg.DagsterInstanc
     assert materialized(instance)[0].metadata["dagster/partition_row_count"].value == 1
 
 
+def plan_of(result: dg.ExecuteInProcessResult) -> str:
+    """The plan that a preview shows with its run."""
+    output = next(event for event in result.all_node_events if event.is_successful_output)
+    return str(output.step_output_data.metadata["plan_id"].value)
+
+
+def test_a_restore_does_what_the_preview_planned(chat: str, run_job: RunJob) -> None:
+    to_first = {"table": MESSAGES, "user": "ada", "target": {"version": {"version": 0}}}
+    applied = {**to_first, "dry_run": False, "plan": plan_of(run_job(restore_job, to_first))}
+    write(chat, "ada", 7)
+    result = run_job(restore_job, applied)
+    assert not result.success
+    assert "CONFLICT" in failure(result)[0]
+    assert not [event for event in result.all_node_events if event.event_type_value == "STEP_UP_FOR_RETRY"]
+    assert contents(chat, "ada")[7] == "later"
+
+    again = {**applied, "plan": plan_of(run_job(restore_job, to_first))}
+    assert not run_job(restore_job, {**again, "user": "bob"}).success
+    assert not run_job(restore_job, {**again, "dry_run": True}).success
+    assert run_job(restore_job, again).success
+    assert contents(chat, "ada") == {0: "ada 0"}
+    assert run_job(restore_job, again).success, "it reports what it did"
+
+
+def test_a_vacuum_does_what_the_preview_planned(chat: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
+    write(chat, "ada", 0, 1)
+    run_job(flush_job)
+    now = {"retain_hours": 0.0, "force": True}
+    plan = plan_of(run_job(vacuum_job, now))
+    assert run_job(vacuum_job, {**now, "dry_run": False, "plan": plan}).success
+    assert materialized(instance)[0].metadata["operation"].value == "vacuum"
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [({"timestamp": {"timestamp": "yesterday"}}, "INVALID_ARGUMENT"), ({"version": {"version": 99}}, "NOT_FOUND")],
