@@ -137,9 +137,10 @@ def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema) -> pa.Tab
         names = list(dict.fromkeys(name for row in rows for name in row))
         absent = {name: missing for name in names if any(missing := [name not in row for row in rows])}
     _check_names(names)
-    table = {name: _values(name, _type_of(schema, name), [row.get(name) for row in rows]) for name in names}
+    types = {column.name: column.type for column in schema.columns}
+    table = {name: _values(name, types.get(name), [row.get(name) for row in rows]) for name in names}
     for name, missing in absent.items():
-        if schema.column(name) is not None:
+        if name in types:
             table[absent_mark(name)] = pa.array(missing)
     return pa.Table.from_arrays(list(table.values()), names=list(table)) if table else _no_columns(len(rows), schema)
 
@@ -148,11 +149,6 @@ def _no_columns(rows: int, schema: TableSchema) -> pa.Table:
     """Rows of defaults only: a table cannot count them without a column."""
     name = schema.names[0]
     return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
-
-
-def _type_of(schema: TableSchema, name: str) -> ColumnType | None:
-    column = schema.column(name)
-    return None if column is None else column.type
 
 
 def _values(name: str, type: ColumnType | None, values: Sequence[object]) -> pa.Array[Any]:

@@ -44,6 +44,8 @@ _DIGITS = 12
 _COUNT_BYTES = 3
 """Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows."""
 
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
 
@@ -156,7 +158,7 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
 def _join(
     number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload], rows: bytes = bytes(_COUNT_BYTES)
 ) -> bytes:
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _JSON.encode(header).encode()
     text += b" " * (-len(text) % 8)
     unique = bytes.fromhex(put_id)
     parts: list[Payload] = [_FIXED.pack(_MAGICS[number], len(text), _ROWS, rows, unique), link, text]
