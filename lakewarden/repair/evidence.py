@@ -18,7 +18,7 @@ from lakewarden.delta.manifest import read_manifest
 from lakewarden.delta.place import place_of
 from lakewarden.delta.reading import OpenFile, open_file
 from lakewarden.delta.rows import empty_rows, read_rows
-from lakewarden.delta.schema import file_schema
+from lakewarden.delta.schema import read_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
@@ -71,7 +71,7 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
         files = [open_file(place_of(target.location), path) for path in manifest.files]
         if not all(_is_own(target, opened) for opened in files):
             return None
-        parts = [opened.read(file_schema(target.schema), {}) for opened in files]
+        parts = [opened.read(read_schema(target.schema), {}) for opened in files]
     except LakewardenError:
         return None
     rows = pa.concat_tables([empty_rows(target.schema), *parts])
@@ -141,7 +141,7 @@ def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[p
         opened = open_file(place_of(target.location), path)
         if not _is_own(target, opened):
             return
-        rows = opened.read(file_schema(target.schema), {})
+        rows = opened.read(read_schema(target.schema), {})
     except LakewardenError:
         return  # torn: what it held is found elsewhere or lost
     own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden import Column
+from lakewarden.catalog.evolution import AddColumn
 from lakewarden.catalog.floor import floor_at
 from lakewarden.catalog.known import ON_STORAGES, FloorPlace
 from lakewarden.cli.main import main
@@ -259,6 +260,22 @@ def test_a_rebuild_that_dies_before_it_removes_anything_is_done_by_the_next(
     assert scene.lake().repair(TABLE)[0].outcome == "done"
     assert not set(damaged) & set(notes_of(scene, "known"))
     assert scene.read() == {1: "a", 3: "c"}
+
+
+@pytest.mark.parametrize("lost", ["the manifest too", "the commit alone"])
+def test_rows_that_are_older_than_a_column_have_its_initial_value(scene: Scene, lost: str) -> None:
+    scene.settings = FORGOTTEN  # so that files alone have them
+    scene.write({1: "a"})
+    scene.flush()
+    scene.write({2: "b"})
+    scene.flush()
+    scene.lake().alter_table(TABLE, AddColumn(Column("state", "TEXT", nullable=False, default="'new'")))
+    scene.commits()[-1].unlink()
+    if lost == "the manifest too":
+        (scene.scope() / "manifest.json").unlink()
+    scene.lake().repair()
+    rows = scene.lake().table(TABLE).read(user=HURT).to_pylist()
+    assert sorted((row["id"], row["state"]) for row in rows) == [(1, "new"), (2, "new")]
 
 
 def test_an_erasure_is_complete_behind_it(scene: Scene) -> None:
