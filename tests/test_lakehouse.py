@@ -22,6 +22,7 @@ from lakewarden.settings import MaintenanceSettings, Settings
 from tests.fixtures.bucket import copy_tree, path_of, remove_tree
 from tests.fixtures.children import CONTEXT, exit_statuses
 from tests.fixtures.lakes import NOTES, eventual, keys, make_notes, notes, scope_path, strong
+from tests.fixtures.patience import PATIENCE
 
 _START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -309,7 +310,7 @@ def _insert(uri: str, worker: int, together: Barrier, directory: str) -> None:
     with Lakehouse.open(uri) as lake:
         table = lake.table(NOTES)
         for key in range(20):
-            together.wait(60)
+            together.wait(PATIENCE)
             try:
                 table.write(notes({key: f"by {worker}"}), user="ann", mode="insert")
             except (ConstraintViolation, Conflict):

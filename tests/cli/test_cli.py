@@ -83,7 +83,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
 
 def _program(*arguments: str, cwd: Path | None = None, **environment: str) -> Answer:
     done = subprocess.run(
-        [_PROGRAM, *arguments], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+        [_PROGRAM, *arguments], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
     )
     assert "Traceback" not in done.stderr
     return Answer(done.returncode, done.stdout, done.stderr)

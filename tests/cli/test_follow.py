@@ -16,6 +16,7 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.cli.main import main
 from tests.fixtures.lakes import make_notes, notes
+from tests.fixtures.patience import PATIENCE
 
 _QUERY = "SUBSCRIBE TO SELECT id, text FROM chat.notes WHERE id < 10"
 
@@ -57,7 +58,7 @@ def test_each_event_is_a_line_until_somebody_ends_it(warehouse_uri: str, end: si
                 process.stdout.close()
             else:
                 process.send_signal(end)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
             assert process.stderr is not None
             assert process.stderr.read() == ""
         assert lake.live_queries() == []
@@ -71,7 +72,7 @@ def test_what_ends_it_is_one_line(warehouse_uri: str, capsys: pytest.CaptureFixt
             seq = _line(process)["seq"]
             lake.sql(f"KILL LIVE QUERY '{lake.live_queries()[0].live_id}'")
             assert _line(process)["error"]["code"] == "CONFLICT"
-            assert process.wait(60) == 1
+            assert process.wait(PATIENCE) == 1
         with pytest.raises(SystemExit, match="1"):
             main(["--warehouse", warehouse_uri, "sql", "--follow", f"{_QUERY} OPTIONS (from = {seq + (1 << 40)})"])
         assert capsys.readouterr().err.startswith(f"INVALID_ARGUMENT: from_seq {seq + (1 << 40)} is none")

@@ -34,6 +34,7 @@ from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.patience import PATIENCE
 from tests.log.build import Store
 
 ALL = f"SELECT * FROM {NOTES}"
@@ -163,14 +164,14 @@ def test_followers_share_their_looks(lake: Lakehouse) -> None:
     def follow(number: int, live: Subscription) -> None:
         found[number] += [next(iter(live)) for _ in range(2)]
 
-    live = [lake.subscribe("SELECT * FROM chat.board", interval=0.01, timeout=30) for _ in found]
+    live = [lake.subscribe("SELECT * FROM chat.board", interval=0.01, timeout=PATIENCE) for _ in found]
     threads = [threading.Thread(target=follow, args=each) for each in enumerate(live)]
     for thread in threads:
         thread.start()
     for number in range(2):
         board.write(notes({number: "a"}))
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert [told(events) for events in found] == [[("insert", 0), ("insert", 1)]] * 2
     for each in live:
         each.close()

@@ -23,13 +23,17 @@ from lakewarden.connection import Location
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.locks.lock import CatalogLock, LockFactory
+from lakewarden.locks.turns import turns_of
 from lakewarden.settings import LockSettings
 from lakewarden.storage.open import open_store
 from tests.fixtures.children import KILLED, ended, exit_statuses, start
 from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.postgres import PostgresServer
 
-QUICK = LockSettings(lease_seconds=0.3, acquire_seconds=30)
+QUICK = LockSettings(lease_seconds=0.3, acquire_seconds=PATIENCE)
+"""The lease of a holder that died is soon over; a live one may lose it on a busy machine: with rivals, CALM."""
+CALM = LockSettings(lease_seconds=PATIENCE, acquire_seconds=PATIENCE)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -72,18 +76,18 @@ def _count_in_processes(factory: LockFactory, counter: Path) -> int:
 
 @pytest.mark.both_stores
 def test_processes_take_turns(state: str, tmp_path: Path) -> None:
-    assert _count_in_processes(LockFactory(state, QUICK), tmp_path / "counter") == 30
+    assert _count_in_processes(LockFactory(state, CALM), tmp_path / "counter") == 30
     assert catalog_at(state).read().leases == {}
 
 
 @pytest.mark.usefixtures("on_postgres")
 def test_processes_take_turns_by_postgres(tmp_path: Path) -> None:
-    factory = LockFactory(str(tmp_path / "state"), replace(QUICK, kind="postgres"))
+    factory = LockFactory(str(tmp_path / "state"), replace(CALM, kind="postgres"))
     assert _count_in_processes(factory, tmp_path / "counter") == 30
 
 
 def test_threads_take_turns_in_one_process(tmp_path: Path) -> None:
-    factory = LockFactory(str(tmp_path / "state"), replace(QUICK, kind="process"))
+    factory = LockFactory(str(tmp_path / "state"), replace(CALM, kind="process"))
     counter = tmp_path / "counter"
     counter.write_text("0")
     threads = [threading.Thread(target=count_up, args=(factory, counter, 20)) for _ in range(4)]
@@ -110,7 +114,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
 
 @pytest.mark.usefixtures("on_postgres")
 def test_postgres_knows_at_once_that_a_holder_died(tmp_path: Path) -> None:
-    slow = LockSettings(kind="postgres", lease_seconds=3600.0, acquire_seconds=30)
+    slow = LockSettings(kind="postgres", lease_seconds=3600.0, acquire_seconds=PATIENCE)
     factory = LockFactory(str(tmp_path / "state"), slow)
     assert ended(start(die_holding, factory)) == KILLED
     assert factory.create().run_with_lock("chat", "messages", lambda: "done") == "done"
@@ -136,12 +140,21 @@ def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
 
 @pytest.mark.both_stores
 def test_a_lease_is_renewed_for_as_long_as_the_work_takes(state: str) -> None:
-    hasty = LockFactory(state, LockSettings(lease_seconds=0.3, acquire_seconds=1.2))
-    lock, other = hasty.create(), hasty.create()
+    """Who waits looks again at every beat, less than a lease later by a clock of its own."""
+    hasty = LockSettings(lease_seconds=0.3, acquire_seconds=1.2)
+    lock, catalog, now = LockFactory(state, hasty).create(), catalog_at(state), [0.0]
+
+    def until_it_beats(_seconds: float) -> None:
+        seen = catalog.read().leases["chat.messages"].beat
+        while catalog.read().leases["chat.messages"].beat == seen:
+            time.sleep(0.01)
+        now[0] += 0.2
+
+    other = CatalogLock(catalog_at(state), turns_of("objects", state), hasty, monotonic=lambda: now[0], pause=until_it_beats)
     with lock.hold("chat", "messages") as lease:
         with pytest.raises(Conflict, match=f"within 1.2 seconds: {lease.owner} holds it"):
             other.run_with_lock("chat", "messages", lambda: None)
-        assert catalog_at(state).read().leases["chat.messages"].beat > 0
+        assert now[0] >= 1.2
         assert lock.run_with_lock("chat", "rooms", lambda: "another table's") == "another table's"
 
 

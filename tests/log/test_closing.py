@@ -23,6 +23,7 @@ from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.settings import LogSettings
+from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -125,7 +126,7 @@ def test_an_append_whose_positions_an_erasure_fills_puts_nothing_into_the_new_st
         def wait(step: str) -> None:
             if step == "erase:filled":
                 filled.set()
-                assert go_on.wait(10)
+                assert go_on.wait(PATIENCE)
 
         erase(store, "u", wait)
         open_user(store, LOG, "U")
@@ -135,10 +136,10 @@ def test_an_append_whose_positions_an_erasure_fills_puts_nothing_into_the_new_st
     def meanwhile(call: str, _key: str) -> None:
         if call == "create" and slow.calls["create"] == 1:
             eraser.start()
-            assert filled.wait(10)
+            assert filled.wait(PATIENCE)
         if call == "list" and slow.calls["create"] == PROBES:
             go_on.set()
-            eraser.join(10)
+            eraser.join(PATIENCE)
 
     slow.before = meanwhile
     with pytest.raises(BeingErased):

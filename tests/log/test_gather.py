@@ -23,6 +23,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
+from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, NOTES, Store, column, notes, pending_ids, view_of, writer
 
 
@@ -60,7 +61,7 @@ def shared(
         if call == "create":
             store.before = lambda call, key: None
             entered.set()
-            assert go_on.wait(10)
+            assert go_on.wait(PATIENCE)
 
     def outcome(call: LogBatch | Behind) -> Outcome:
         try:
@@ -71,7 +72,7 @@ def shared(
     store.before = hold
     with ThreadPoolExecutor(len(batches) + 1) as pool:
         leader = pool.submit(outcome, first or notes("first", 0))
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         rest = []
         for number, batch in enumerate(batches, 1):
             rest.append(pool.submit(outcome, batch))
@@ -79,8 +80,8 @@ def shared(
                 threading.Event().wait(0.001)
         meanwhile()
         go_on.set()
-        assert isinstance(leader.result(10), Receipt)
-        return [each.result(10) for each in rest]
+        assert isinstance(leader.result(PATIENCE), Receipt)
+        return [each.result(PATIENCE) for each in rest]
 
 
 def test_calls_of_two_schema_versions_share_no_segment(store: Store) -> None:

@@ -14,6 +14,7 @@ from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import NOTHING, position_of, seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
+from tests.fixtures.patience import PATIENCE
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
 
 
@@ -93,13 +94,13 @@ def test_those_who_share_a_segment_share_its_failure(store: Store) -> None:
     def hold_then_fail(call: str, _key: str) -> None:
         if call == "create":
             entered.set()
-            assert go_on.wait(10)
+            assert go_on.wait(PATIENCE)
             raise StorageRefused("the disk is full")
 
     store.before = hold_then_fail
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(shared.append, notes("u", 0))]
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         calls += [pool.submit(shared.append, notes("u", n)) for n in (1, 2, 3)]
         go_on.set()
         errors = [call.exception() for call in calls]
@@ -117,17 +118,17 @@ def test_an_interrupted_leader_leaves_nobody_waiting(store: Store) -> None:
     def interrupt(call: str, _key: str) -> None:
         if call == "create" and not entered.is_set():
             entered.set()
-            assert go_on.wait(10)
+            assert go_on.wait(PATIENCE)
             raise Interrupted
 
     store.before = interrupt
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(shared.append, notes("u", 1))
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         second = pool.submit(shared.append, notes("u", 2))
         go_on.set()
-        assert isinstance(first.exception(10), Interrupted)
-        assert second.result(10).rows == 1
+        assert isinstance(first.exception(PATIENCE), Interrupted)
+        assert second.result(PATIENCE).rows == 1
 
 
 def test_a_conditional_append_follows_what_was_read_or_is_refused(store: Store) -> None:

@@ -29,6 +29,7 @@ from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, hot_ids, log_files, make_notes, notes, strong
 from tests.fixtures.minio import Machine, MinioServer, drive
 from tests.fixtures.mounts import tmpfs
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.proxy import Fault, Proxy, Weather, proxy_of
 
 _ROUNDS = int(os.environ.get("LAKEWARDEN_FAULTS", "1"))
@@ -237,7 +238,7 @@ def test_a_server_killed_and_started_again_in_mid_job(name: str) -> None:
                     job.start()
                     time.sleep(Random(seed).uniform(0, 0.15))
                 with machine.running(), _open(uri) as again:
-                    job.join(60)
+                    job.join(PATIENCE)
                     _check_codes(job.outcome, seed)
                     _check_again(again, operation, seed)
 
@@ -262,7 +263,7 @@ def test_writes_while_the_server_is_killed_and_started_again() -> None:
                     job.start()
                     time.sleep(Random(seed).uniform(0, 0.05))
                 with machine.running(), _open(uri) as again:
-                    job.join(60)
+                    job.join(PATIENCE)
                     _check_codes(job.outcome, seed)
                     _check_writes(again, refused, seed)
 

@@ -31,6 +31,7 @@ from tests.fixtures.lakes import (
     notes,
     strong,
 )
+from tests.fixtures.patience import PATIENCE
 
 _ROUNDS = 25
 _SCOPES = [f"u{number}" for number in range(20)]
@@ -41,7 +42,7 @@ def _write_and_flush_new_scopes(uri: str, worker: int, together: Barrier) -> Non
         table = lake.table(NOTES)
         for number in range(_ROUNDS):
             user = f"round-{number}"
-            together.wait(60)
+            together.wait(PATIENCE)
             table.write(notes({worker: f"by {worker}", 100: f"by {worker}"}), user=user)
             lake.flush(NOTES, user=user)
 
@@ -172,7 +173,7 @@ def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event
     def reach(name: str) -> None:
         if name == place and not arrived.is_set():
             arrived.set()
-            assert go_on.wait(60)
+            assert go_on.wait(PATIENCE)
 
     with Lakehouse.open(uri, clock=clock) as lake:
         client = lake.table(NOTES)
@@ -200,7 +201,7 @@ def test_a_writer_held_up_is_acknowledged_and_there_or_refused(
         arrived, go_on = CONTEXT.Event(), CONTEXT.Event()
         outcome = tmp_path / "outcome"
         child = start(_write_slowly, warehouse_uri, place, hours, arrived, go_on, outcome)
-        assert arrived.wait(60)
+        assert arrived.wait(PATIENCE)
         for number in range(3):
             table.write(notes({1: f"late {number}"}), user="ann")
             table.write(notes({1: f"late {number}"}), user="bob")

@@ -51,6 +51,7 @@ from tests.delta.scopes import by
 from tests.fixtures.bucket import path_of
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, notes, strong
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.sleepers import Sleeper
 
 T = TypeVar("T")
@@ -779,7 +780,7 @@ class _Crowd:
             self._here += 1
             self.most = max(self.most, self._here)
         if self._barrier is not None:
-            self._barrier.wait(60)
+            self._barrier.wait(PATIENCE)
         with self._lock:
             self._here -= 1
 

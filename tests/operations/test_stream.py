@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -243,9 +242,7 @@ def test_a_dropped_stream_leaves_nothing(lake: Lakehouse) -> None:
 
 
 @pytest.mark.disk
-def test_a_million_expired_rows_go_in_seconds_without_being_read(
-    lake: Lakehouse, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_million_expired_rows_go_without_being_read(lake: Lakehouse, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _stream(lake)
     count = 1_000_000
     users = pa.array([f"u{number}" for number in range(100)]).take(np.arange(count) % 100)
@@ -264,9 +261,7 @@ def test_a_million_expired_rows_go_in_seconds_without_being_read(
         return found
 
     monkeypatch.setattr(LocalObjects, "get_range", counted)
-    started = time.monotonic()
     reports = lake.evict(_NAME)
-    assert time.monotonic() - started < 10
     assert sum(report.metrics["rows_evicted"] for report in reports) == count + 1
     assert sum(read) < stored / 20, "headers alone"
     assert len(log_files(lake)) == 1

@@ -16,15 +16,13 @@ from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, contents, make_chat
 from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-pytestmark = [*DAGSTER, pytest.mark.slow, pytest.mark.timeout(900)]
-
-_PATIENCE = 240
-"""Seconds: a run starts a process of its own that imports Dagster and Spark's client, on whatever else the machine does."""
+pytestmark = [*DAGSTER, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
 
@@ -57,7 +55,7 @@ class Pages:
             return seen(_text(browser))
 
         try:
-            WebDriverWait(self.browser, _PATIENCE, poll_frequency=1).until(look)
+            WebDriverWait(self.browser, PATIENCE, poll_frequency=1).until(look)
         except TimeoutException:
             pytest.fail(f"waited in vain for {what}; the page says:\n{_text(self.browser)[:3_000]}", pytrace=False)
         finally:
@@ -68,7 +66,7 @@ class Pages:
         from selenium.webdriver.support.ui import WebDriverWait
 
         by_text = (By.XPATH, f"//button[contains(., '{button}') and not(@disabled)]")
-        WebDriverWait(self.browser, 30).until(lambda page: page.find_element(*by_text)).click()
+        WebDriverWait(self.browser, PATIENCE).until(lambda page: page.find_element(*by_text)).click()
 
 
 def _text(browser: Chrome) -> str:

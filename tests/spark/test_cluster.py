@@ -78,7 +78,7 @@ def test_a_flush_on_two_workers_with_the_interpreter_of_a_packed_environment(
     with Lakehouse.open(s3_warehouse_uri) as lake:
         _write(lake)
         flush = _flush(cluster, s3_warehouse_uri, tmp_path, _packed(cluster, tmp_path, used))
-        output, errors = flush.communicate(timeout=300)
+        output, errors = flush.communicate()
         assert flush.returncode == 0, (output, errors)
         _check(lake)
     at = {Path(line) for line in used.read_text().splitlines()}
@@ -101,12 +101,14 @@ def test_an_executor_that_is_killed_costs_nothing(cluster: Cluster, proxy: Proxy
     with Lakehouse.open(s3_warehouse_uri) as lake:
         _write(lake)
         proxy.taken()
-        with proxy.under(Weather(("slow",), 1, seed=0, slow_seconds=0.2, only=r"PUT .*/_delta_log/")):
+        weather = Weather(("held",), 1, seed=0, only=r"PUT .*/_delta_log/", spared=10)
+        with proxy.under(weather):
             flush = _flush(cluster, s3_warehouse_uri, tmp_path)
-            _await_commits(proxy, flush, 10)
+            _await(flush, lambda: _commits(proxy) >= 10 and weather.done > 0)
             cluster.kill_executor()
-            assert _commits(proxy) < len(_USERS), "it came in the middle"
-            output, errors = flush.communicate(timeout=300)
+            assert _commits(proxy) == 10, "it came in the middle"
+            weather.let_go.set()
+            output, errors = flush.communicate()
         assert flush.returncode == 0, (output, errors)
         _check(lake)
 
@@ -120,12 +122,14 @@ def test_an_executor_that_is_killed_while_it_writes_over_s3a_costs_nothing(
         model = {key: f"{key} {random.Random(key).random()}" for key in range(4_000)}
         table.write(notes(model), user="ann")
         proxy.taken()
-        with proxy.under(Weather(("slow",), 1, seed=0, slow_seconds=1, only=r"PUT .*/part-")):
+        weather = Weather(("held",), 1, seed=0, only=r"PUT .*/part-", spared=1)
+        with proxy.under(weather):
             flush = _flush(cluster, s3_warehouse_uri, tmp_path, settings=large)
-            _await(flush, lambda: any(_is_part(request.key) for request in proxy.requests))
+            _await(flush, lambda: weather.done > 0 and any(_is_part(request.key) for request in proxy.requests))
             cluster.kill_executor()
             assert _commits(proxy) == 0, "it came before the commit"
-            output, errors = flush.communicate(timeout=300)
+            weather.let_go.set()
+            output, errors = flush.communicate()
         assert flush.returncode == 0, (output, errors)
         assert eventual(table, "ann") == strong(table, "ann") == model
         assert [entry.operation for entry in table.history(user="ann")] == ["WRITE"], "one commit"
@@ -135,10 +139,6 @@ def test_an_executor_that_is_killed_while_it_writes_over_s3a_costs_nothing(
 def _is_part(key: str) -> bool:
     """Of a file that Spark itself wrote."""
     return "/part-" in key and key.endswith(".parquet")
-
-
-def _await_commits(proxy: Proxy, flush: subprocess.Popen[str], wanted: int) -> None:
-    _await(flush, lambda: _commits(proxy) >= wanted)
 
 
 def _await(flush: subprocess.Popen[str], reached: Callable[[], bool]) -> None:

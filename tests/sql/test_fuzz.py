@@ -1,10 +1,9 @@
-"""Mutated statements: each ends in a result or in an error with a code, within its time, and never in a fault of ours."""
+"""Mutated statements: each ends in a result or in an error with a code, and never in a fault of ours."""
 
 from __future__ import annotations
 
 import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -17,9 +16,6 @@ from tests.sql.mutate import mutated
 
 COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", str(examples(2000))))
 SEED = int(os.environ.get("LAKEWARDEN_SEED", "20261121"))
-_LIMIT = 20.0
-"""Seconds that no statement may take; the query's own limit is 3."""
-
 _SESSIONS = (("root", "system"), ("ada", "user"), ("sam", "service"), ("nobody", "anonymous"))
 _SETUP = """
 CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT, price DECIMAL(10, 2), data JSON);
@@ -46,7 +42,6 @@ def test_a_mutated_statement_ends_in_a_result_or_a_coded_error(warehouse_uri: st
         sessions = [lake.session(user=user, role=role) for user, role in _SESSIONS]
         for number in range(COUNT):
             text = mutated(chance, statements)
-            began = time.monotonic()
             try:
                 chance.choice(sessions).sql(text)
                 code = "a result"
@@ -55,7 +50,6 @@ def test_a_mutated_statement_ends_in_a_result_or_a_coded_error(warehouse_uri: st
             except Exception as fault:
                 raise AssertionError(f"statement {number} of seed {SEED} ended in {fault!r}: {text!r}") from fault
             assert code in _CODES or code == "a result", f"{code} of statement {number} of seed {SEED}: {text!r}"
-            assert time.monotonic() - began < _LIMIT, f"statement {number} of seed {SEED} took too long: {text!r}"
             seen[code] += 1
     assert seen["a result"] > COUNT // 50, seen
     assert seen["SYNTAX_ERROR"] > COUNT // 10, seen

@@ -102,9 +102,7 @@ def test_an_object_is_made_once_whatever_became_of_the_answer(
         assert [store.get(found.key) for found in store.list("")] == [f"by us {number}".encode() for number in range(8)]
 
 
-def test_a_store_that_fails_for_good_is_told_within_seconds(
-    minio: MinioServer, s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_fails_for_good_is_told(minio: MinioServer, s3_warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with proxy_of(minio.endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         with proxy.under(Weather(("error",), 1, seed=0)), pytest.raises(StorageUnavailable, match="cannot create a in"):

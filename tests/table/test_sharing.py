@@ -17,6 +17,7 @@ from lakewarden.log.receipt import Receipt
 from lakewarden.storage.local import LocalObjects
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, strong
+from tests.fixtures.patience import PATIENCE
 
 _THREADS = 16
 
@@ -42,7 +43,7 @@ class Crowd:
         def held(store: LocalObjects, key: str, data: bytes) -> None:
             if "/segments/" in key and not self._first.is_set():
                 self._first.set()
-                assert self._go_on.wait(30)
+                assert self._go_on.wait(PATIENCE)
             create(store, key, data)
 
         def noted(gathering: Gathering, *rest: object) -> object:
@@ -56,12 +57,12 @@ class Crowd:
         """What each call returns, or raises."""
         with ThreadPoolExecutor(len(calls)) as pool:
             first = pool.submit(_outcome, calls[0])
-            assert self._first.wait(30)
+            assert self._first.wait(PATIENCE)
             rest = [pool.submit(_outcome, call) for call in calls[1:]]
             while not self._all_there(rest):
                 threading.Event().wait(0.001)
             self._go_on.set()
-            return [each.result(30) for each in (first, *rest)]
+            return [each.result(PATIENCE) for each in (first, *rest)]
 
     def _all_there(self, rest: Sequence[Future[object]]) -> bool:
         waiting = sum(len(gathering._waiting) for gathering in self._gatherings)
@@ -158,7 +159,7 @@ def test_nothing_is_lost_between_the_threads_of_two_processes(lake: Lakehouse, w
 
     with Lakehouse.open(warehouse_uri) as other, ThreadPoolExecutor(6) as pool:
         for each in [pool.submit(work, number, (lake, other)[number % 2]) for number in range(6)]:
-            each.result(60)
+            each.result(PATIENCE)
     rows = strong(lake.table("chat.shared"), None)
     assert sorted(rows[0]) == sorted("012345" * 3), "no update is lost"
     assert (sorted(rows), sorted(taken)) == ([0, 1, 2, 3], [0, 1, 2]), "each key was inserted once"

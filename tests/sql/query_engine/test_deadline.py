@@ -6,6 +6,7 @@ import threading
 from functools import partial
 
 from lakewarden.sql.query_engine.deadline import Deadlines
+from tests.fixtures.patience import PATIENCE
 
 
 def test_what_takes_too_long_is_interrupted() -> None:
@@ -13,13 +14,13 @@ def test_what_takes_too_long_is_interrupted() -> None:
     for _ in range(2):  # the thread that watches goes on
         interrupted = threading.Event()
         with deadlines.limit(0.01, interrupted.set):
-            assert interrupted.wait(30)
+            assert interrupted.wait(PATIENCE)
 
 
 def test_the_one_that_ends_first_is_interrupted_first() -> None:
     deadlines, early, late = Deadlines(), threading.Event(), threading.Event()
     with deadlines.limit(3600, late.set), deadlines.limit(0.01, early.set):
-        assert early.wait(30)
+        assert early.wait(PATIENCE)
         assert not late.is_set()
 
 
