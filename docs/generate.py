@@ -14,6 +14,7 @@ from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
+from lakewarden.operations.specs import SPECS
 from lakewarden.settings import described_settings
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
@@ -34,6 +35,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
+        _REFERENCE / "operations.md": _page("Operations", "lakewarden/operations/specs.py", operations()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
 
@@ -137,6 +139,21 @@ def errors() -> Iterator[str]:
     for error in sorted(_raised(), key=lambda one: (one.code, one.__name__)):
         retry = "may help" if issubclass(error, Transient) else "no"
         yield _row(f"`{error.code}`", f"`{error.__name__}`", _first_line(error), retry)
+
+
+def operations() -> Iterator[str]:
+    yield "What each operation takes, and how it can be started. Ids of its jobs begin with its letters. A job that can be queued"
+    yield "waits for a runner; one that cannot wants a person. [Plans](../operations.md#plans) say first what would be done."
+    yield ""
+    yield from _table("operation", "jobs", "tables", "options", "queued", "planned", "right in SQL")
+    for name, spec in SPECS.items():
+        options = ", ".join(f"`{option}`" for option in sorted(spec.options))
+        right = (spec.act or "") + (", or write for a scope of one's own" if spec.own else "")
+        yield _row(f"`{name}`", f"`{spec.prefix}-…`", spec.tables, options, *_cells_of(spec.queueable, spec.plannable), right)
+
+
+def _cells_of(*values: bool) -> tuple[str, ...]:
+    return tuple("yes" if value else "no" for value in values)
 
 
 def column_types() -> Iterator[str]:

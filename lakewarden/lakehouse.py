@@ -471,7 +471,7 @@ class Lakehouse:
         Raises:
             NotFound: a table that is not there; nothing was flushed.
         """
-        return self._operator.flush(Asked(tables, user))
+        return self._operated(new_request("flush", tables, user=user), dry_run=False)
 
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
         """Flushes exactly these, in one job; those with nothing pending are passed over."""
@@ -480,11 +480,7 @@ class Lakehouse:
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        if dry_run:
-            return self._previewed("compact", tables, user=user)
-        from lakewarden.operations.compact import CompactOptions
-
-        return self._operator.maintain(Asked(tables, user), CompactOptions.of(self.warehouse.settings.compaction), dry_run=False)
+        return self._operated(new_request("compact", tables, user=user), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Lets go of STREAM rows whose time is over, or that are beyond their scope's size: a report for each such scope.
@@ -492,20 +488,13 @@ class Lakehouse:
         Raises:
             NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
         """
-        if dry_run:
-            return self._previewed("evict", tables, user=user)
-        return self._operator.evict(Asked(tables, user), dry_run=False)
+        return self._operated(new_request("evict", tables, user=user), dry_run)
 
     def optimize(
         self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
-        if dry_run:
-            return self._previewed("optimize", tables, user=user, zorder=tuple(zorder))
-        from lakewarden.operations.optimize import OptimizeOptions
-
-        options = OptimizeOptions(tuple(zorder), self.warehouse.settings.maintenance.min_gain)
-        return self._operator.maintain(Asked(tables, user), options, dry_run=False)
+        return self._operated(new_request("optimize", tables, user=user, zorder=tuple(zorder)), dry_run)
 
     def vacuum(
         self,
@@ -520,11 +509,7 @@ class Lakehouse:
         Raises:
             InvalidArgument: a retention below 168 hours, and `force` is not given.
         """
-        if dry_run:
-            return self._previewed("vacuum", tables, user=user, retain_hours=retain_hours, force=force)
-        from lakewarden.operations.vacuum import VacuumOptions
-
-        return self._operator.maintain(Asked(tables, user), VacuumOptions(retain_hours, force), dry_run=False)
+        return self._operated(new_request("vacuum", tables, user=user, retain_hours=retain_hours, force=force), dry_run)
 
     def restore(
         self,
@@ -543,18 +528,11 @@ class Lakehouse:
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
         """
-        if dry_run:
-            return self._previewed(
-                "restore", (table,), user=user, version=version, timestamp=timestamp, discard_pending=discard_pending
-            )
-        from lakewarden.operations.restore import restore_options
+        options = PlanOptions(user=user, version=version, timestamp=timestamp, discard_pending=discard_pending)
+        return self._operated(new_request("restore", (table,), **options), dry_run)
 
-        found = self.table(table).table
-        options = restore_options(found, user, version, timestamp)
-        return self._operator.restore(found.name, user, options, discard=discard_pending, dry_run=False)
-
-    def _previewed(self, operation: Plannable, tables: Sequence[str], **options: Unpack[PlanOptions]) -> list[ScopeReport]:
-        return self._planner.preview(new_request(operation, tables, **options)).reports
+    def _operated(self, request: Request, dry_run: bool) -> list[ScopeReport]:
+        return self._planner.preview(request).reports if dry_run else self._operator.run(request)
 
     def move(self, table: str, to: str) -> list[ScopeReport]:
         """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes go on;

@@ -22,18 +22,18 @@ from lakewarden.operations.exported import Export
 from lakewarden.operations.flush import FlushTask, flush_scopes, forget_expired
 from lakewarden.operations.job import Job, new_job_id
 from lakewarden.operations.jobs import JobLog
-from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of
+from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of, options_of, restore_of
 from lakewarden.operations.move import Mover
-from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.plans.store import PlanLog
-from lakewarden.operations.request import Asked
+from lakewarden.operations.request import Asked, Request
 from lakewarden.operations.restore import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.report import outcome_of as outcome_of_repair
-from lakewarden.repair.run import Request, repair
+from lakewarden.repair.run import Request as RepairRequest
+from lakewarden.repair.run import repair
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import check_user
@@ -159,7 +159,7 @@ class Operator:
         """Raises as `repair.run.repair`."""
         started = self.warehouse.clock()
         job_id = new_job_id("repair", self.warehouse.clock, self.warehouse.new_id)
-        found = repair(self.warehouse, self.engine.run, Request(tables, user, dry_run, restored), job_id)
+        found = repair(self.warehouse, self.engine.run, RepairRequest(tables, user, dry_run, restored), job_id)
         if any(one.outcome in ("done", "failed") for one in found):
             parameters = Asked(tables, user).parameters | {"restored": str(restored)}
             self.jobs.keep("repair", job_id, started, parameters, *outcome_of_repair(found))
@@ -220,21 +220,29 @@ class Operator:
                 keep_asked(self.warehouse.state, request, asked)
                 raise
 
+    def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        """Does what was requested, without a plan; raises as the operation does."""
+        asked = Asked(request.tables, request.user)
+        match request.operation:
+            case "flush":
+                return self.flush(asked, job_id)
+            case "evict":
+                return self.evict(asked, dry_run=False, job_id=job_id)
+            case "restore":
+                return self.restore(*restore_of(request, self.warehouse), discard=request.discard_pending, dry_run=False)
+            case _:
+                return self.maintain(asked, options_of(request, self.warehouse), dry_run=False, job_id=job_id)
+
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Does what a queued job asks for, under its id."""
         asked = Asked.of(job)
-        settings = self.warehouse.settings
-        if job.job_type == "compact":
-            return self.maintain(asked, CompactOptions.of(settings.compaction), dry_run=False, job_id=job.job_id)
-        if job.job_type == "optimize":
-            return self.maintain(asked, OptimizeOptions((), settings.maintenance.min_gain), dry_run=False, job_id=job.job_id)
-        if job.job_type == "export":
-            return self._export_queued(asked.user or "", job.job_id)
-        if job.job_type == "move":
-            return self.move(TableName.parse(asked.tables[0]), job.parameters["to"], job.job_id)
-        if job.job_type == "evict":
-            return self.evict(asked, dry_run=False, job_id=job.job_id)
-        return self.flush(asked, job.job_id)
+        match job.job_type:
+            case "export":
+                return self._export_queued(asked.user or "", job.job_id)
+            case "move":
+                return self.move(TableName.parse(asked.tables[0]), job.parameters["to"], job.job_id)
+            case operation:
+                return self.run(Request(operation, asked.tables, asked.user), job.job_id)
 
     def as_job(
         self,

@@ -14,9 +14,8 @@ from lakewarden.operations.plans.flushes import plan_flush
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
-from lakewarden.operations.request import Asked, Request
+from lakewarden.operations.request import Asked, Request, check_request
 from lakewarden.operations.scopes import named_tables
-from lakewarden.operations.specs import check_request
 from lakewarden.operator import Operator
 from lakewarden.planning.propose import vacuumable
 from lakewarden.report import ScopeReport

@@ -12,30 +12,17 @@ from typing import Literal
 
 from lakewarden.clock import Clock, NewId, to_millis
 from lakewarden.errors import Corrupt
+from lakewarden.operations.specs import SPECS
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
 Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
+"""`specs.QUEUEABLE`, for callers' types."""
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
 _MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
-_PREFIX: dict[Operation, str] = {
-    "flush": "FL",
-    "compact": "CO",
-    "optimize": "OP",
-    "vacuum": "VA",
-    "restore": "RS",
-    "drop": "CL",
-    "export": "UE",
-    "import": "UI",
-    "erase": "UC",
-    "evict": "SE",
-    "move": "MV",
-    "repair": "RP",
-}
-"""Prefixes of kalamdb.md 3.3 where it has one."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +54,7 @@ class Job:
 
 def new_job_id(operation: Operation, clock: Clock, new_id: NewId) -> str:
     """`FL-` and so on, then the moment in milliseconds and eight random digits: unique, and sorted by time."""
-    return f"{_PREFIX[operation]}-{to_millis(clock()):012x}-{new_id()[:8]}"
+    return f"{SPECS[operation].prefix}-{to_millis(clock()):012x}-{new_id()[:8]}"
 
 
 def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import get_args
 
 from lakewarden.catalog.erasures import Erasures
 from lakewarden.clock import Clock, NewId
@@ -30,6 +29,7 @@ from lakewarden.operations.job import (
     without_user,
 )
 from lakewarden.operations.node import has_ended
+from lakewarden.operations.specs import QUEUEABLE
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -58,8 +58,8 @@ class JobLog:
             InvalidArgument: an operation that wants a person (vacuum, restore), or none at all.
             AlreadyActive: the same operation upon the same was asked for, and is not over. One whose runner died is ended here.
         """
-        if operation not in get_args(Queueable):
-            raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(get_args(Queueable))} can")
+        if operation not in QUEUEABLE:
+            raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(QUEUEABLE)} can")
         now = self.clock()
         job_id = new_job_id(operation, self.clock, self.new_id)
         key = idempotency_key(operation, parameters)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
 
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.operations.specs import PLANNABLE, SPECS
 from lakewarden.report import Operation
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Asked:
 
 
 Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
-"""What can be planned first (`specs.SPECS`)."""
+"""What can be planned first: `specs.PLANNABLE`, for callers' types."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,29 @@ class PlanOptions(TypedDict, total=False):
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
-    """The request that a call makes; `specs.check_request` says whether it can be one."""
+    """The request that a call makes; `check_request` says whether it can be one."""
     made = Request(cast("Operation", operation), tuple(tables), **options)
     return replace(made, zorder=tuple(made.zorder))
+
+
+def check_request(request: Request) -> Request:
+    """The request, if its operation can be planned and takes all that it says.
+
+    Raises:
+        InvalidArgument: no such operation, an option that it does not take, or another number of tables.
+        Unsupported: it is not planned.
+    """
+    spec = SPECS.get(request.operation)
+    if spec is None:
+        raise InvalidArgument(f"there is no operation {request.operation!r}; {', '.join(PLANNABLE)} can be planned")
+    if not spec.plannable:
+        raise Unsupported(f"{request.operation} cannot be planned; {', '.join(PLANNABLE)} can")
+    given = (one.name for one in fields(Request) if getattr(request, one.name) != one.default)
+    if unknown := sorted({*given} - spec.options - {"operation", "tables"}):
+        takes = ", ".join(sorted(spec.options)) or "none"
+        raise InvalidArgument(f"{request.operation} does not take {', '.join(unknown)}; its options are: {takes}")
+    if spec.tables == "one" and len(request.tables) != 1:
+        raise InvalidArgument(f"{request.operation} takes one table, and {len(request.tables)} were named")
+    if request.operation == "erase" and request.user is None:
+        raise InvalidArgument("erase: name the user")
+    return request

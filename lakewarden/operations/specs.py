@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from lakewarden.access.rights import TableAct
-from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.operations.request import Request
 from lakewarden.report import Operation
 
 
@@ -59,27 +57,5 @@ SPECS: Mapping[Operation, OperationSpec] = {
     "repair": OperationSpec("RP"),
 }
 
+QUEUEABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.queueable)
 PLANNABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.plannable)
-
-
-def check_request(request: Request) -> Request:
-    """The request, if its operation can be planned and takes all that it says.
-
-    Raises:
-        InvalidArgument: no such operation, an option that it does not take, or another number of tables.
-        Unsupported: it is not planned.
-    """
-    spec = SPECS.get(request.operation)
-    if spec is None:
-        raise InvalidArgument(f"there is no operation {request.operation!r}; {', '.join(PLANNABLE)} can be planned")
-    if not spec.plannable:
-        raise Unsupported(f"{request.operation} cannot be planned; {', '.join(PLANNABLE)} can")
-    given = (one.name for one in fields(Request) if getattr(request, one.name) != one.default)
-    if unknown := sorted({*given} - spec.options - {"operation", "tables"}):
-        takes = ", ".join(sorted(spec.options)) or "none"
-        raise InvalidArgument(f"{request.operation} does not take {', '.join(unknown)}; its options are: {takes}")
-    if spec.tables == "one" and len(request.tables) != 1:
-        raise InvalidArgument(f"{request.operation} takes one table, and {len(request.tables)} were named")
-    if request.operation == "erase" and request.user is None:
-        raise InvalidArgument("erase: name the user")
-    return request

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.operations.job import Queueable
 from lakewarden.operations.plans.value import Plan
-from lakewarden.report import ScopeReport
+from lakewarden.operations.request import Plannable, Request
+from lakewarden.operations.specs import PLANNABLE, QUEUEABLE, SPECS
+from lakewarden.report import Operation, ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
@@ -430,3 +434,13 @@ def test_what_is_due_becomes_plans_that_do_not_meet(lake: Lakehouse) -> None:
 def test_a_plan_is_the_same_after_its_text(lake: Lakehouse) -> None:
     for plan in (lake.plan("compact", NOTES), lake.plan("restore", NOTES, timestamp=datetime.now(UTC)), lake.plan("flush")):
         assert Plan.from_json(plan.to_json()) == plan
+
+
+# The table of operations
+
+
+def test_callers_types_are_those_of_the_table() -> None:
+    assert (get_args(Plannable), get_args(Queueable)) == (PLANNABLE, QUEUEABLE)
+    assert set(SPECS) == set(get_args(Operation))
+    assert len({spec.prefix for spec in SPECS.values()}) == len(SPECS)
+    assert set().union(*(spec.options for spec in SPECS.values())) <= {one.name for one in fields(Request)}

@@ -11,14 +11,12 @@ from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
 from lakewarden.operations.active import AlreadyActive
-from lakewarden.operations.compact import CompactOptions
 from lakewarden.operations.enqueue import enqueue
 from lakewarden.operations.export import own_place
 from lakewarden.operations.job import Job, Queueable, outcome_of
-from lakewarden.operations.optimize import OptimizeOptions
 from lakewarden.operations.request import Asked, Request
-from lakewarden.operations.restore import parse_moment, restore_options
-from lakewarden.operations.vacuum import VacuumOptions
+from lakewarden.operations.restore import parse_moment
+from lakewarden.planner import Planner
 from lakewarden.report import ScopeReport
 from lakewarden.runner import Runner
 from lakewarden.sql import statements as of
@@ -83,8 +81,7 @@ def _state(context: Context) -> str:
 def _idle(context: Context, operation: str, table: Table) -> bool:
     if operation == "flush":
         return not _waits(context, table)
-    options = CompactOptions.of(context.warehouse.settings.compaction)
-    reports = context.services.operator().maintain(Asked((str(table.name),)), options, dry_run=True)
+    reports = Planner(context.services.operator()).look(Request("compact", (str(table.name),)))
     return all(report.outcome == "skipped" for report in reports)
 
 
@@ -166,12 +163,9 @@ def apply_plan(context: Context, statement: of.ApplyPlan) -> Done:
 
 def optimize(context: Context, statement: of.Optimize) -> Result:
     table = context.table(statement.table)
-    asked = _asked_of(context, table, all_users=statement.all_users)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
-    if statement.dry_run:
-        return planned(context, Request("optimize", asked.tables, asked.user, zorder=zorder))
-    options = OptimizeOptions(zorder, context.warehouse.settings.maintenance.min_gain)
-    return _told(f"optimize {table.name}", context.services.operator().maintain(asked, options, dry_run=False))
+    request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder)
+    return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
 def _as_declared(table: Table, name: str) -> str:
@@ -180,12 +174,9 @@ def _as_declared(table: Table, name: str) -> str:
 
 def vacuum(context: Context, statement: of.Vacuum) -> Result:
     table = context.table(statement.table)
-    asked = _asked_of(context, table, all_users=statement.all_users)
-    if statement.dry_run:
-        hours, force = statement.retain_hours, statement.force
-        return _files(preview(context, Request("vacuum", asked.tables, asked.user, retain_hours=hours, force=force)).reports)
-    options = VacuumOptions(statement.retain_hours, statement.force)
-    return _told(f"vacuum {table.name}", context.services.operator().maintain(asked, options, dry_run=False))
+    hours, force = statement.retain_hours, statement.force
+    request = Request("vacuum", (str(table.name),), _whose(context, table, statement), retain_hours=hours, force=force)
+    return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
 
 
 def _files(reports: Sequence[ScopeReport]) -> Rows:
@@ -204,17 +195,18 @@ def restore(context: Context, statement: of.Restore) -> Result:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS goes by TIMESTAMP AS OF: versions are each scope's own")
-    user = None if statement.all_users else context.owner(table)
     timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
-    if statement.dry_run:
-        return planned(context, Request("restore", (str(table.name),), user, statement.version, timestamp))
-    options = restore_options(table, user, statement.version, timestamp)
-    reports = context.services.operator().restore(table.name, user, options, discard=False, dry_run=False)
-    return _told(f"restore {table.name}", reports)
+    request = Request("restore", (str(table.name),), _whose(context, table, statement), statement.version, timestamp)
+    return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
-def _asked_of(context: Context, table: Table, *, all_users: bool) -> Asked:
-    return Asked((str(table.name),), None if all_users else context.owner(table))
+def _run_now(context: Context, request: Request) -> Done:
+    """Raises as `_told`."""
+    return _told(f"{request.operation} {request.tables[0]}", context.services.operator().run(request))
+
+
+def _whose(context: Context, table: Table, statement: of.Optimize | of.Vacuum | of.Restore) -> str | None:
+    return None if statement.all_users else context.owner(table)
 
 
 def _told(what: str, reports: Sequence[ScopeReport]) -> Done:
