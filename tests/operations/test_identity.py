@@ -119,6 +119,20 @@ def test_a_disk_that_goes_away_during_a_flush_settles_nothing(
         assert not lake.pending()
 
 
+def test_a_disk_that_goes_away_before_the_commits_settles_nothing(lake: Lakehouse, table: TableClient, mounted: Disk) -> None:
+    """They go into the mount point, and are there when the flush looks at them."""
+
+    def away() -> None:
+        shutil.copytree(mounted.content, mounted.content.parent / "copy")
+        mounted.unmount()
+        shutil.copytree(mounted.content.parent / "copy", mounted.where, dirs_exist_ok=True)
+        (mounted.where / MARKER).unlink()
+
+    reports = flush_scopes(lake.warehouse, _run, _large, lambda scope: True, reach=then("drain:opened", away))
+    assert _codes(reports) == ["STORAGE_UNAVAILABLE"]
+    assert [one.rows for one in lake.pending()] == [1]
+
+
 def test_a_disk_that_was_away_in_the_middle_of_a_flush_settles_nothing(
     lake: Lakehouse, table: TableClient, mounted: Disk
 ) -> None:
