@@ -119,7 +119,8 @@ def test_a_disk_that_goes_away_during_a_flush_settles_nothing(
         assert not lake.pending()
 
 
-def test_a_disk_that_goes_away_before_the_commits_settles_nothing(lake: Lakehouse, table: TableClient, mounted: Disk) -> None:
+@pytest.mark.usefixtures("table")
+def test_a_disk_that_goes_away_before_the_commits_settles_nothing(lake: Lakehouse, mounted: Disk) -> None:
     """They go into the mount point, and are there when the flush looks at them."""
 
     def away() -> None:
