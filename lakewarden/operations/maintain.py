@@ -9,7 +9,7 @@ from datetime import datetime
 from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import VACUUM_END, LogEntry
-from lakewarden.errors import Internal, Moved
+from lakewarden.errors import Conflict, Internal, Moved
 from lakewarden.operations.compact import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
@@ -228,13 +228,13 @@ def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[Sco
         if task.dry_run:
             return plan.report()
         report = yield from _run(task, replace(plan, parameters={**plan.parameters, PLAN: task.plan_id}))
-    except Moved:
+        if report.outcome == "skipped":
+            raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
+    except (Moved, Conflict):  # or another apply of the plan was faster
         before = commit_of(task.target, planned, task.plan_id, _COMMITS[operation_of(task.options)])
         if before is None:
             raise
         return _done_before(task, planned, before)
-    if report.outcome == "skipped":
-        raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
     return report
 
 

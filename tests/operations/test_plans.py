@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
+from lakewarden.clock import random_id
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.operations.fanout import Sized
+from lakewarden.operations.flush import Upto, flush_scopes
 from lakewarden.operations.job import Queueable
+from lakewarden.operations.plans import store as plan_store
+from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.value import Plan
 from lakewarden.operations.request import Plannable, Request
 from lakewarden.operations.specs import PLANNABLE, QUEUEABLE, SPECS
+from lakewarden.operations.vacuum import VacuumOptions, replan_vacuum, run_vacuum
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
+from tests.operations.steps import Died, dies, later
 
 pytestmark = pytest.mark.both_stores
 
@@ -222,6 +232,19 @@ def test_a_longer_retention_is_kept(lake: Lakehouse, clock: Clock) -> None:
 # The log
 
 
+def test_an_eviction_goes_up_to_the_planned_end(lake: Lakehouse, clock: Clock) -> None:
+    columns = [Column("id", "BIGINT")]
+    stream = lake.create_table("chat.typing", type="STREAM", columns=columns, primary_key=["id"], options={"TTL_SECONDS": "30"})
+    stream.write([{"id": 1}], user="ann")
+    clock.ahead = timedelta(seconds=31)
+    plan = lake.plan("evict")
+    stream.write([{"id": 2}], user="ann")
+    clock.ahead = timedelta(seconds=70)
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert [report.metrics["rows_evicted"] for report in lake.evict()] == [1], "the later row was left"
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+
+
 def test_a_flush_goes_up_to_the_planned_end(lake: Lakehouse) -> None:
     _write(lake, "ann", {5: "planned"})
     plan = lake.plan("flush", NOTES)
@@ -278,6 +301,68 @@ def test_a_vacuum_removes_old_plans(lake: Lakehouse, clock: Clock) -> None:
     clock.ahead = timedelta()
     with pytest.raises(NotFound, match=old.plan_id):
         lake.apply(old)
+
+
+def test_two_applies_at_once_do_it_once(lake: Lakehouse, warehouse_uri: str) -> None:
+    plan = lake.plan("compact", NOTES)
+    before = _versions(lake)
+    start = threading.Barrier(2)
+
+    def apply() -> list[ScopeReport]:
+        with Lakehouse.open(warehouse_uri) as other:
+            start.wait()
+            return other.apply(plan)
+
+    with ThreadPoolExecutor(2) as pool:
+        applies = [pool.submit(apply) for _ in range(2)]
+        assert [_outcomes(each.result()) for each in applies] == [{"ann": "done", "bob": "done"}] * 2
+    assert _versions(lake) == {user: version + 1 for user, version in before.items()}
+
+
+def test_a_vacuum_that_died_between_its_marks_is_ended(lake: Lakehouse) -> None:
+    lake.compact(NOTES)
+    plan = lake.plan("vacuum", NOTES, user="ann", retain_hours=0, force=True)
+    (line,) = plan.scopes
+    target, options = lake.warehouse.target(lake.warehouse.catalog.read(), line.scope), VacuumOptions(0, force=True)
+    again = replan_vacuum(target, options, line, plan.plan_id, clock=lake.warehouse.clock)
+    again = replace(again, parameters={**again.parameters, PLAN: plan.plan_id})
+    with pytest.raises(Died):
+        alone(run_vacuum(again, job_id="VA-1", clock=later(), new_id=random_id, reach=dies("during-deletes")))
+    left = _data_files(lake, "ann")
+    assert 1 < len(left) < 4
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    assert len(_data_files(lake, "ann")) == 1
+    assert [entry.operation for entry in lake.table(NOTES).history(user="ann")][:2] == ["VACUUM END", "VACUUM START"]
+
+
+def test_a_restore_that_died_behind_its_flush_is_ended(lake: Lakehouse) -> None:
+    _write(lake, "ann", {9: "pending"})
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    (line,) = plan.scopes
+    assert line.end is not None
+
+    def run(work: Callable[[Any], Steps[Any]], items: Sequence[Sized[Any]]) -> list[Any]:
+        return [alone(work(item.work)) for item in items]
+
+    upto = Upto(plan.plan_id, {line.log_id: line.end})
+    flush_scopes(lake.warehouse, run, lambda task: pytest.fail("too large"), {line.scope}.__contains__, upto=upto)
+    assert _versions(lake)["ann"] == 3
+    assert [(report.outcome, report.version) for report in lake.apply(plan)] == [("done", 4)]
+    assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1"}
+
+
+def test_plans_of_many_parts_are_kept_whole(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_store, "_PART_LINES", 1)
+    odd = "o\u2028d\nd"
+    lake.table(NOTES).write(notes({1: "x"}), user=odd)
+    plan = lake.plan("flush", NOTES)
+    _write(lake, "eve", {1: "x"})
+    other = lake.plan("flush", NOTES)
+    assert {line.user for line in other.scopes} == {"eve", odd}
+    lake.erase("eve")
+    assert Plan.from_json(plan.to_json()) == plan
+    assert _outcomes(lake.apply(plan)) == {odd: "done"}
+    assert _outcomes(lake.apply(other)) == {odd: "done", "eve": "CONFLICT"}
 
 
 # A plan is not trusted
