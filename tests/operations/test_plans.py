@@ -21,6 +21,7 @@ from lakewarden.operations.flush import Upto, flush_scopes
 from lakewarden.operations.job import Queueable
 from lakewarden.operations.plans import store as plan_store
 from lakewarden.operations.plans.moved import PLAN
+from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import Plan
 from lakewarden.operations.request import Plannable, Request
 from lakewarden.operations.specs import PLANNABLE, QUEUEABLE, SPECS
@@ -190,9 +191,11 @@ def _data_files(lake: Lakehouse, user: str) -> set[str]:
 
 def test_a_vacuum_deletes_the_planned_files_and_no_others(lake: Lakehouse) -> None:
     lake.compact(NOTES)
+    lake.tag(NOTES, "first", user="ann", version=0)
     plan = lake.plan("vacuum", NOTES, user="ann", retain_hours=0, force=True)
     planned = {path for line in plan.scopes for path in line.files if path.endswith(".parquet") and "/" not in path}
-    assert len(planned) == 3
+    assert len(planned) == 2
+    lake.drop_tag(NOTES, "first", user="ann")  # so that a file more could go
     _write(lake, "ann", {0: "new"})
     lake.flush()  # replaces the compacted file, which another vacuum without retention would take too
     before = _data_files(lake, "ann")
@@ -376,6 +379,10 @@ def test_a_changed_line_is_refused(lake: Lakehouse) -> None:
     somebody = replace(plan, scopes=(replace(ann, user="eve"),))
     assert _outcomes(lake.apply(somebody)) == {"eve": "CONFLICT"}
     assert _versions(lake)["ann"] == 2
+    plan = lake.plan("restore", NOTES, user="ann", version=1)
+    further = replace(plan, scopes=(replace(plan.scopes[0], parameters={"version": "0"}),))
+    assert _outcomes(lake.apply(further)) == {"ann": "CONFLICT"}
+    assert _versions(lake)["ann"] == 2
 
 
 def test_another_request_or_warehouse_is_refused(lake: Lakehouse) -> None:
@@ -415,6 +422,20 @@ def test_an_erased_user_is_in_no_plan(lake: Lakehouse) -> None:
     assert _outcomes(lake.apply(every)) == {"ann": "CONFLICT", "bob": "done"}
     with pytest.raises(NotFound, match="removed"):
         lake.apply(own.plan_id)
+
+
+def test_a_plan_that_was_made_during_an_erasure_does_not_name_the_user(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = PlanLog.keep
+
+    def erase_first(log: PlanLog, plan: Plan) -> None:
+        lake.erase("ann")
+        keep(log, plan)
+
+    monkeypatch.setattr(PlanLog, "keep", erase_first)
+    plan = lake.plan("compact", NOTES)
+    assert [line.user for line in plan.scopes] == ["ann", "bob"]
+    assert not lake.verify_erased("ann").findings
+    assert _outcomes(lake.apply(plan.plan_id)) == {"bob": "done"}
 
 
 def test_the_search_finds_a_plan_that_was_left(lake: Lakehouse) -> None:
