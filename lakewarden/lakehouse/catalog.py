@@ -1,0 +1,143 @@
+"""What exists in a warehouse: namespaces, tables, views, storages, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.model import Column, Namespace, Table, TableType
+from lakewarden.lakehouse.parts import Parts
+from lakewarden.lakehouse.storages import Storages
+from lakewarden.lakehouse.tags import Tags
+from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
+from lakewarden.scope import TableName
+from lakewarden.warehouse import find_table, live_tables
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.evolution import Alteration
+    from lakewarden.table import TableClient
+
+
+@dataclass(frozen=True)
+class LakeCatalog:
+    """`lake.catalog`."""
+
+    parts: Parts
+
+    @property
+    def storages(self) -> Storages:
+        """The storages, each a place for tables."""
+        return Storages(self.parts.warehouse)
+
+    @property
+    def tags(self) -> Tags:
+        """The tags, each a name of a version."""
+        return Tags(self.parts.warehouse)
+
+    def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Creates a namespace.
+
+        Raises:
+            AlreadyExists, InvalidArgument: the name is taken, or is not a name.
+        """
+        if if_not_exists and name in self.parts.warehouse.catalog.read().namespaces:
+            return
+        make_namespace(self.parts.warehouse, name)
+
+    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+        """Drops the namespace; with `cascade` its tables and views first.
+
+        Raises:
+            InUse: it has tables or views, and `cascade` is not given.
+        """
+        remove_namespace(self.parts.warehouse, name, self.parts.operator.drop if cascade else None)
+
+    def namespaces(self) -> list[Namespace]:
+        """The namespaces."""
+        return list(self.parts.warehouse.catalog.read().namespaces.values())
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        type: TableType = "SHARED",
+        columns: Sequence[Column],
+        primary_key: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> TableClient:
+        """Creates a table.
+
+        Args:
+            name: `namespace.table`.
+            type: `USER` (a scope per user), `SHARED` (one scope), or `STREAM` (a scope per user, in the log alone).
+            columns: in order; docs/reference/types.md has their types.
+            primary_key: names of one or more columns, which become NOT NULL; a STREAM table may have none.
+            options: those of the type (docs/reference/access.md); TTL_SECONDS is required for STREAM.
+
+        Raises:
+            InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+        """
+        from lakewarden.operations.declare import make_table
+
+        full = TableName.parse(name)
+        if not (if_not_exists and full in self.parts.warehouse.catalog.read().tables):
+            make_table(self.parts.warehouse, full, type, columns, primary_key, options or {})
+        return self.table(name)
+
+    def alter_table(self, name: str, change: Alteration) -> Table:
+        """Changes one thing of a table: a column (`catalog.evolution`), or its options.
+
+        Flushed files and rows in the log stay as they are and are read under the new schema; a scope's files are rewritten
+        by its next flush. A `TableClient` that was made before goes on writing by the schema that it knows.
+
+        Raises:
+            InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
+        """
+        from lakewarden.operations.alter import alter
+
+        return alter(self.parts.warehouse, TableName.parse(name), change)
+
+    def drop_table(self, name: str) -> None:
+        """Drops a table and all its data; waits for the cleanup. One that was interrupted goes on where it stopped.
+
+        Raises:
+            NotFound: no such table.
+        """
+        self.parts.operator.drop(TableName.parse(name))
+
+    def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
+        """Keeps a query under a name. Whoever reads it does so with their own rights, and sees their own rows.
+
+        Raises:
+            BadSyntax, InvalidArgument, AlreadyExists, NotFound: nothing was created.
+        """
+        from lakewarden.sql.parse import parse_query  # a third of a second that other commands need not spend
+
+        parse_query(text)
+        make_view(self.parts.warehouse, TableName.parse(name), text, replacing=or_replace)
+
+    def drop_view(self, name: str) -> None:
+        """Drops a view.
+
+        Raises:
+            NotFound: no such view.
+        """
+        remove_view(self.parts.warehouse, TableName.parse(name))
+
+    def tables(self, namespace: str | None = None) -> list[Table]:
+        """The tables that are not being dropped, of all namespaces or of one."""
+        found = live_tables(self.parts.warehouse.catalog.read())
+        return [table for table in found if namespace in (None, table.name.namespace)]
+
+    def table(self, name: str) -> TableClient:
+        """The client of one table.
+
+        Raises:
+            NotFound: no such table.
+        """
+        from lakewarden.table import TableClient
+
+        table = find_table(self.parts.warehouse.catalog.read(), TableName.parse(name))
+        return TableClient.of(self.parts.warehouse, table)

@@ -1,0 +1,146 @@
+"""The names of `Lakehouse` that belong to `lake.catalog`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.model import Column, Namespace, Storage, Table, TableType
+from lakewarden.connection import Connection
+from lakewarden.lakehouse.nouns import Nouns
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.evolution import Alteration
+    from lakewarden.operations.tags import Tag
+    from lakewarden.table import TableClient
+
+
+class CatalogDelegates(Nouns):
+    """The names of `Lakehouse` that belong to `lake.catalog`."""
+
+    def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Creates a namespace."""
+        self.catalog.create_namespace(name, if_not_exists=if_not_exists)
+
+    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+        """Drops a namespace; with `cascade`, its tables and views first."""
+        self.catalog.drop_namespace(name, cascade=cascade)
+
+    def namespaces(self) -> list[Namespace]:
+        """The namespaces."""
+        return self.catalog.namespaces()
+
+    def create_storage(
+        self,
+        storage_id: str,
+        *,
+        type: str,
+        base: str = "",
+        bucket: str = "",
+        user_template: str = "",
+        shared_template: str = "",
+        name: str = "",
+        description: str = "",
+        connection: Connection = Connection(),
+    ) -> Storage:
+        """Creates a storage, after trying to write, read, list and delete there."""
+        return self.catalog.storages.create(
+            storage_id,
+            type=type,
+            base=base,
+            bucket=bucket,
+            user_template=user_template,
+            shared_template=shared_template,
+            name=name,
+            description=description,
+            connection=connection,
+        )
+
+    def alter_storage(
+        self,
+        storage_id: str,
+        *,
+        user_template: str | None = None,
+        shared_template: str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        endpoint: str | None = None,
+        region: str | None = None,
+        path_style: bool | None = None,
+        credentials: str | None = None,
+    ) -> Storage:
+        """Changes what is given, after trying the place as it will be reached."""
+        return self.catalog.storages.alter(
+            storage_id,
+            user_template=user_template,
+            shared_template=shared_template,
+            name=name,
+            description=description,
+            endpoint=endpoint,
+            region=region,
+            path_style=path_style,
+            credentials=credentials,
+        )
+
+    def adopt_storage(self, storage_id: str) -> Storage:
+        """Marks what is at a storage's place now as the storage, after a loss or a restore."""
+        return self.catalog.storages.adopt(storage_id)
+
+    def drop_storage(self, storage_id: str, *, if_exists: bool = False) -> bool:
+        """Drops a storage; False where it does not exist and `if_exists` allows that."""
+        return self.catalog.storages.drop(storage_id, if_exists=if_exists)
+
+    def storages(self) -> list[Storage]:
+        """The storages."""
+        return self.catalog.storages.all()
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        type: TableType = "SHARED",
+        columns: Sequence[Column],
+        primary_key: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> TableClient:
+        """Creates a table of the type USER, SHARED or STREAM."""
+        return self.catalog.create_table(
+            name, type=type, columns=columns, primary_key=primary_key, options=options, if_not_exists=if_not_exists
+        )
+
+    def alter_table(self, name: str, change: Alteration) -> Table:
+        """Changes one thing of a table: a column, or its options."""
+        return self.catalog.alter_table(name, change)
+
+    def drop_table(self, name: str) -> None:
+        """Drops a table and all its data; waits for the cleanup."""
+        self.catalog.drop_table(name)
+
+    def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
+        """Keeps a query under a name."""
+        self.catalog.create_view(name, text, or_replace=or_replace)
+
+    def drop_view(self, name: str) -> None:
+        """Drops a view."""
+        self.catalog.drop_view(name)
+
+    def tables(self, namespace: str | None = None) -> list[Table]:
+        """The tables, of all namespaces or of one."""
+        return self.catalog.tables(namespace)
+
+    def table(self, name: str) -> TableClient:
+        """The client of one table."""
+        return self.catalog.table(name)
+
+    def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
+        """Names a version of a scope, the newest where none is given."""
+        return self.catalog.tags.add(table, name, user=user, version=version)
+
+    def tags(self, table: str, *, user: str | None = None) -> list[Tag]:
+        """The tags of a table, or of one user's scope, by user and name."""
+        return self.catalog.tags.of(table, user=user)
+
+    def drop_tag(self, table: str, name: str, *, user: str | None = None) -> None:
+        """Removes a tag; the next vacuum may take the version."""
+        self.catalog.tags.drop(table, name, user=user)

@@ -1,0 +1,135 @@
+"""The names of `Lakehouse` that belong to `lake.maintenance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack, overload
+
+from lakewarden.lakehouse.nouns import Nouns
+from lakewarden.operations.request import Plannable, PlanOptions, Request
+from lakewarden.planning.pending import Due, Pending
+from lakewarden.scope import Scope
+
+if TYPE_CHECKING:
+    from lakewarden.operations.check import Finding
+    from lakewarden.operations.health import StorageHealth
+    from lakewarden.operations.plans.value import Plan
+    from lakewarden.operations.upgrade import UpgradedStorage
+    from lakewarden.planning.status import ScopeStatus
+    from lakewarden.repair.report import Repaired
+    from lakewarden.report import ScopeReport
+
+
+class MaintenanceDelegates(Nouns):
+    """The names of `Lakehouse` that belong to `lake.maintenance`."""
+
+    def pending(self) -> list[Pending]:
+        """The scopes with rows to flush, oldest first."""
+        return self.maintenance.status.pending()
+
+    def due(self) -> list[Due]:
+        """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
+        return self.maintenance.status.due()
+
+    def status(self) -> list[ScopeStatus]:
+        """The scopes with pending rows and how their tables stand."""
+        return self.maintenance.status.scopes()
+
+    def check(self, storage: str | None = None) -> list[Finding]:
+        """Is every storage reachable, every scope readable, log and table consistent?"""
+        return self.maintenance.status.check(storage)
+
+    def upgrade(self) -> list[UpgradedStorage]:
+        """Brings a warehouse that an earlier release made to the newest format."""
+        return self.maintenance.upgrade()
+
+    def repair(
+        self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
+    ) -> list[Repaired]:
+        """Makes damaged logs and scopes whole again, and reports what is lost."""
+        return self.maintenance.repair(table, user=user, dry_run=dry_run, restored=restored)
+
+    def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
+        """How every storage is, or that one."""
+        return self.maintenance.status.storages(storage, extended=extended)
+
+    @overload
+    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name has a dot
+    @overload
+    def plan(self, *tables: str) -> list[ScopeReport]: ...
+    def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
+        """What an operation would do, as a value that `apply` takes; without an operation, what maintenance would do now."""
+        return self.maintenance.plans.plan(*names, **options)
+
+    def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
+        """The plan of an operation by its name."""
+        return self.maintenance.plans.planned(operation, *tables, **options)
+
+    def plan_due(self, *tables: str) -> list[Plan]:
+        """What maintenance would do now, as plans in the order in which to apply them."""
+        return self.maintenance.plans.due(*tables)
+
+    def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
+        """Does exactly what was planned, by the plan or its id, once."""
+        return self.maintenance.plans.apply(plan, only=only)
+
+    def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+        """What a dry run reports, without keeping a plan."""
+        return self.maintenance.plans.look(operation, *tables, **options)
+
+    def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
+        """Moves pending rows into the Delta tables."""
+        return self.maintenance.flush(*tables, user=user)
+
+    def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
+        """Flushes exactly these scopes, in one job."""
+        return self.maintenance.flush_scopes(scopes)
+
+    def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+        """Folds each scope's newest small files into one."""
+        return self.maintenance.compact(*tables, user=user, dry_run=dry_run)
+
+    def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+        """Removes STREAM rows that are too old, or beyond their scope's size."""
+        return self.maintenance.evict(*tables, user=user, dry_run=dry_run)
+
+    def optimize(
+        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
+    ) -> list[ScopeReport]:
+        """Packs each scope's files to the target size, or clusters them by columns."""
+        return self.maintenance.optimize(*tables, user=user, zorder=zorder, dry_run=dry_run)
+
+    def vacuum(
+        self,
+        *tables: str,
+        user: str | None = None,
+        retain_hours: float | None = None,
+        force: bool = False,
+        dry_run: bool = True,
+    ) -> list[ScopeReport]:
+        """Deletes files that no version inside the retention needs; only lists them, unless `dry_run=False`."""
+        return self.maintenance.vacuum(*tables, user=user, retain_hours=retain_hours, force=force, dry_run=dry_run)
+
+    def restore(
+        self,
+        table: str,
+        *,
+        user: str | None = None,
+        version: int | None = None,
+        timestamp: datetime | None = None,
+        discard_pending: bool = False,
+        dry_run: bool = True,
+    ) -> list[ScopeReport]:
+        """Brings a scope or a table back to a version or a time; only reports what it would do, unless `dry_run=False`."""
+        return self.maintenance.restore(
+            table, user=user, version=version, timestamp=timestamp, discard_pending=discard_pending, dry_run=dry_run
+        )
+
+    def move(self, table: str, to: str) -> list[ScopeReport]:
+        """Moves a table to another storage; reads and writes go on."""
+        return self.maintenance.move(table, to)
+
+    def cancel_move(self, table: str) -> list[ScopeReport]:
+        """Gives up a move before its switch; the table stays where it is."""
+        return self.maintenance.cancel_move(table)

@@ -1,0 +1,59 @@
+"""The names of `Lakehouse` that belong to `lake.privacy`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakewarden.lakehouse.nouns import Nouns
+from lakewarden.operations.asked import EraseAsked
+
+if TYPE_CHECKING:
+    from lakewarden.catalog.certificate import Certificate
+    from lakewarden.operations.exported import Export
+    from lakewarden.operations.plans.value import Plan
+    from lakewarden.verify.search import Searched
+
+
+class PrivacyDelegates(Nouns):
+    """The names of `Lakehouse` that belong to `lake.privacy`."""
+
+    def export(self, user: str, to: str) -> Export:
+        """Copies all that a user has, as Delta tables with their history."""
+        return self.privacy.export(user, to)
+
+    def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
+        """Writes the rows of an export for a user of this warehouse; rows by table."""
+        return self.privacy.import_user(source, user, tables)
+
+    def erase(
+        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+    ) -> Certificate:
+        """Removes all that a user has, and searches for what is left."""
+        return self.privacy.erase(user, tables, deep=deep, asked_by=asked_by)
+
+    def ask_erasure(
+        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+    ) -> str:
+        """Queues an erasure for `erase_asked`; returns the user's keyed hash."""
+        return self.privacy.ask_erasure(user, tables, deep=deep, asked_by=asked_by)
+
+    def asked_erasure(self, request: str) -> EraseAsked:
+        """What was requested under this keyed hash."""
+        return self.privacy.asked_erasure(request)
+
+    def plan_asked_erasure(self, request: str) -> Plan:
+        """The plan of what was requested under this keyed hash."""
+        return self.privacy.plan_asked_erasure(request)
+
+    def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
+        """Erases as it was requested under this keyed hash."""
+        return self.privacy.erase_asked(request, plan_id=plan_id)
+
+    def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
+        """Searches for anything of a user, by code that shares nothing with the deletion."""
+        return self.privacy.verify_erased(user, tables, deep=deep)
+
+    def erasures(self, user: str | None = None) -> list[Certificate]:
+        """The certificates of erasures, oldest first."""
+        return self.privacy.certificates(user)

@@ -1,0 +1,90 @@
+"""The names of `Lakehouse` that belong to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.live import LiveQuery
+from lakewarden.clock import Pause, wait
+from lakewarden.lakehouse.nouns import Nouns
+
+if TYPE_CHECKING:
+    from lakewarden.live.subscription import Subscription
+    from lakewarden.operations.job import Job, Queueable
+    from lakewarden.operations.read import Freshness
+    from lakewarden.sql.results import Result
+    from lakewarden.sql.session import SqlSession
+    from lakewarden.sql.uploads import File
+
+
+class WorkDelegates(Nouns):
+    """The names of `Lakehouse` that belong to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+
+    def sql(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        freshness: Freshness = "strong",
+        wait: bool = True,
+        files: Mapping[str, File] | None = None,
+        each: Callable[[Result], None] | None = None,
+    ) -> list[Result]:
+        """Runs the statements of a text, one after the other, after checking syntax and rights of all."""
+        return self.sessions.sql(text, user=user, role=role, freshness=freshness, wait=wait, files=files, each=each)
+
+    def session(self, *, user: str, role: str = "user") -> SqlSession:
+        """A session for one user in one role, through the gate."""
+        return self.sessions.open(user=user, role=role)
+
+    def subscribe(
+        self,
+        text: str,
+        *,
+        user: str = "root",
+        role: str = "system",
+        from_seq: int | None = None,
+        last_rows: int | None = None,
+        batch_size: int = 10_000,
+        interval: float = 0.5,
+        timeout: float | None = None,
+        pause: Pause = wait,
+    ) -> Subscription:
+        """The rows that a query shows, then each change to them: docs/subscriptions.md."""
+        return self.subscriptions.subscribe(
+            text,
+            user=user,
+            role=role,
+            from_seq=from_seq,
+            last_rows=last_rows,
+            batch_size=batch_size,
+            interval=interval,
+            timeout=timeout,
+            pause=pause,
+        )
+
+    def live_queries(self) -> list[LiveQuery]:
+        """The subscriptions of every process, oldest first."""
+        return self.subscriptions.live_queries()
+
+    def kill_live_query(self, live_id: str) -> LiveQuery:
+        """Ends a subscription, wherever it is, at its next look."""
+        return self.subscriptions.kill(live_id)
+
+    def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
+        """Requests an operation that `run_jobs`, here or elsewhere, will do."""
+        return self.jobs.enqueue(operation, *tables, user=user, to=to)
+
+    def waiting_jobs(self) -> list[Job]:
+        """The jobs that `run_jobs` would run now, oldest first."""
+        return self.jobs.waiting()
+
+    def run_jobs(self, only: Collection[str] | None = None) -> list[Job]:
+        """Runs the queued jobs (`only`: these ids), oldest first."""
+        return self.jobs.run(only)
+
+    def kill_job(self, job_id: str) -> Job:
+        """Cancels a job that is not over; one that runs stops before its next scope."""
+        return self.jobs.kill(job_id)

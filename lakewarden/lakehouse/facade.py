@@ -1,0 +1,56 @@
+"""The Python client: one warehouse, its tables, and the operations over them."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from lakewarden.clock import Clock, NewId, random_id, system_clock
+from lakewarden.engine import Engine, Progress, StartSpark, silent
+from lakewarden.lakehouse.delegates.catalog import CatalogDelegates
+from lakewarden.lakehouse.delegates.maintenance import MaintenanceDelegates
+from lakewarden.lakehouse.delegates.privacy import PrivacyDelegates
+from lakewarden.lakehouse.delegates.work import WorkDelegates
+from lakewarden.settings import Settings, check_settings, load_settings
+from lakewarden.warehouse import Warehouse
+
+
+class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDelegates):
+    """An open warehouse, as the operator sees it: every table, every scope.
+
+    Use it as a context manager, or call `close`: that stops the Spark session which it started.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        uri: str,
+        *,
+        settings: Settings | None = None,
+        clock: Clock = system_clock,
+        new_id: NewId = random_id,
+        progress: Progress = silent,
+        spark: StartSpark | None = None,
+    ) -> Lakehouse:
+        """Opens a warehouse, and creates it where it does not exist.
+
+        Args:
+            uri: a directory, or `s3://bucket/prefix` (also `gs://`, `abfss://`).
+            settings: in place of `lakewarden.toml` and the environment.
+            progress: receives how many scopes are finished, and of how many.
+            spark: gives the Spark session when a job first needs one; without it, Lakewarden starts its own, and stops it.
+
+        Raises:
+            StorageRefused, StorageUnavailable: the place can't be written or reached.
+        """
+        chosen = check_settings(settings) if settings else load_settings(os.environ)
+        return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
+
+    def close(self) -> None:
+        self._parts.engine.close()
+
+    def __enter__(self) -> Lakehouse:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,62 @@
+"""The nouns of a `Lakehouse`: what it does is divided among them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.engine import Engine
+from lakewarden.lakehouse.catalog import LakeCatalog
+from lakewarden.lakehouse.jobs import Jobs
+from lakewarden.lakehouse.maintenance import Maintenance
+from lakewarden.lakehouse.parts import Parts
+from lakewarden.lakehouse.privacy import Privacy
+from lakewarden.lakehouse.sessions import SqlSessions
+from lakewarden.lakehouse.subscriptions import Subscriptions
+from lakewarden.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from lakewarden.live.feed import Feeds
+
+
+class Nouns:
+    """`Lakehouse` without the names that it keeps for each of their methods."""
+
+    def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
+        self.warehouse = warehouse
+        self._parts = Parts(warehouse, engine)
+
+    @cached_property
+    def catalog(self) -> LakeCatalog:
+        """Namespaces, tables, views, storages and tags."""
+        return LakeCatalog(self._parts)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Operations over scopes, their plans, and how the warehouse stands."""
+        return Maintenance(self._parts)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Jobs; called, it lists them."""
+        return Jobs(self._parts)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """Exports and erasures of a user."""
+        return Privacy(self._parts, self.catalog.table)
+
+    @cached_property
+    def sessions(self) -> SqlSessions:
+        """SQL for a user in a role."""
+        return SqlSessions(self._parts)
+
+    @cached_property
+    def subscriptions(self) -> Subscriptions:
+        """Subscriptions to queries."""
+        return Subscriptions(self.warehouse, self.sessions)
+
+    @property
+    def feeds(self) -> Feeds:
+        """One reading of each table's log, for all subscriptions of this process."""
+        return self._parts.feeds

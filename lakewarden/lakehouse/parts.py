@@ -1,0 +1,76 @@
+"""What the nouns of an open warehouse work with."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.catalog.live import LiveQueries
+from lakewarden.engine import Engine
+from lakewarden.sql.sessions import Sessions
+from lakewarden.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from lakewarden.applier import Applier
+    from lakewarden.live.feed import Feeds
+    from lakewarden.operator import Operator
+    from lakewarden.planner import Planner
+    from lakewarden.runner import Runner
+    from lakewarden.sql.services import Services
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Each part is made, and its modules are imported, when it is first needed.
+
+    All operations together take as long to import as a whole query from the command line.
+    """
+
+    warehouse: Warehouse
+    engine: Engine
+
+    @cached_property
+    def operator(self) -> Operator:
+        from lakewarden.operations.jobs import JobLog
+        from lakewarden.operator import Operator
+
+        warehouse = self.warehouse
+        lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
+        return Operator(warehouse, self.engine, JobLog(warehouse.state, warehouse.clock, warehouse.new_id, lease))
+
+    @cached_property
+    def planner(self) -> Planner:
+        from lakewarden.planner import Planner
+
+        return Planner(self.operator)
+
+    @cached_property
+    def applier(self) -> Applier:
+        from lakewarden.applier import Applier
+
+        return Applier(self.operator)
+
+    @cached_property
+    def runner(self) -> Runner:
+        from lakewarden.runner import Runner
+
+        return Runner(self.operator)
+
+    @cached_property
+    def services(self) -> Services:
+        """What the statements of every SQL session work with."""
+        from lakewarden.sql.query_engine.in_process import engine_of_process  # brings Arrow
+        from lakewarden.sql.services import Services
+
+        engine = engine_of_process(self.warehouse.settings.sql)
+        return Services(self.warehouse, engine, Sessions(), lambda: self.operator, lambda: self.feeds)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """One reading of each table's log, for all subscriptions of this process."""
+        from lakewarden.live.feed import Feeds
+
+        return Feeds(LiveQueries(self.warehouse.state), time.monotonic)
