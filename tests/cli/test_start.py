@@ -32,5 +32,6 @@ def test_a_query_without_tables_leaves_what_it_does_not_need_on_the_disk(tmp_pat
     assert not {name for name in loaded if name.startswith(("lakewarden.operations.flush", "lakewarden.delta.table"))}
 
 
+@pytest.mark.slow
 def test_help_reads_no_rows(tmp_path: Path) -> None:
     assert not (_HEAVY - {"rich"} | {"duckdb", "sqlglot"}) & _loaded("--warehouse", str(tmp_path / "lake"), "--help")

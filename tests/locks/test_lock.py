@@ -74,6 +74,7 @@ def _count_in_processes(factory: LockFactory, counter: Path) -> int:
     return int(counter.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_processes_take_turns(state: str, tmp_path: Path) -> None:
     assert _count_in_processes(LockFactory(state, CALM), tmp_path / "counter") == 30
@@ -138,6 +139,7 @@ def test_a_holder_that_lost_its_lease_cannot_commit(state: str) -> None:
     assert list(catalog.read().namespaces) == ["good"]
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_a_lease_is_renewed_for_as_long_as_the_work_takes(state: str) -> None:
     """Who waits looks again at every beat, less than a lease later by a clock of its own."""

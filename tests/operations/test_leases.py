@@ -153,6 +153,7 @@ _STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30) if STORE == "disk" else 5)
 @given(_STEPS)
 def test_what_somebody_needs_stays(steps: list[Step]) -> None:

@@ -261,6 +261,7 @@ def _told(kind: type[LakewardenError], words: str) -> Iterator[None]:
     assert "<" not in told.value.message, "no XML for people"
 
 
+@pytest.mark.slow
 def test_a_storage_that_went_away_is_unreachable(lake: Lakehouse, capsys: pytest.CaptureFixture[str]) -> None:
     with serve_minio() as server, pytest.MonkeyPatch.context() as environment:
         for name, value in server.credentials("A").items():

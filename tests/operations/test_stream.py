@@ -241,6 +241,7 @@ def test_a_dropped_stream_leaves_nothing(lake: Lakehouse) -> None:
     assert log_files(lake) == []
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_million_expired_rows_go_without_being_read(lake: Lakehouse, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _stream(lake)

@@ -89,6 +89,7 @@ def _works(lake: Lakehouse, held: Held) -> None:
     assert [finding for finding in lake.check() if not finding.passed] == []
 
 
+@pytest.mark.slow
 def test_it_opens_and_works_in_its_own_format(old: Old, lake: Lakehouse) -> None:
     assert lake.warehouse.format == old.format == 1
     _works(lake, old.held)

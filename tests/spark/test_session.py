@@ -107,6 +107,7 @@ def test_a_job_without_java_changes_nothing(warehouse_uri: str, monkeypatch: pyt
         assert [one.user for one in lake.pending()] == ["ann"]
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it_in_one_line(warehouse_uri: str, tmp_path: Path) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake).write(notes({1: "a"}), user="ann")

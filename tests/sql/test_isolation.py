@@ -46,6 +46,7 @@ def _live(roles: Sequence[str], steps: Sequence[Step]) -> World:
     return world
 
 
+@pytest.mark.slow
 @settings(max_examples=_EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(roles=st.lists(st.sampled_from(_ROLES), min_size=2, max_size=5), steps=_STEPS)
 def test_nobody_is_told_what_another_wrote(roles: list[str], steps: list[Step]) -> None:

@@ -111,6 +111,7 @@ def test_an_erased_user_is_in_no_job_and_no_claim(warehouse_uri: str) -> None:
             lake.import_user(f"{lake.warehouse.uri}/exports/{job.job_id}", "ben")
 
 
+@pytest.mark.slow
 def test_no_relation_of_system_tells_a_secret(warehouse_uri: str) -> None:
     settings = Settings(spark=SparkSettings(conf={"spark.hadoop.fs.s3a.secret.key": _SECRET}))
     with Lakehouse.open(warehouse_uri, settings=settings) as lake:

@@ -79,6 +79,7 @@ def test_an_account_that_nothing_names_is_told(monkeypatch: pytest.MonkeyPatch) 
         open_store(Location("az://container/x")).create("a", b"x")
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
