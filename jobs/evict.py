@@ -5,21 +5,31 @@ from pydantic import Field
 
 from jobs.booking import book
 from jobs.failures import RETRIES, declined
-from jobs.selection import ScopeSelection
+from jobs.selection import ScopeSelection, check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import new_request
+from lakewarden.report import ScopeReport
 
 
 class EvictConfig(ScopeSelection):
     """Which scopes of STREAM tables to evict from. Left as it is: all of them, and what goes is gone."""
 
     dry_run: bool = Field(False, description="Only say how many rows would go.")
+    plan: str = plan_field()
 
 
 @dg.op(retry_policy=RETRIES, description="Evict what has expired, and book one event for each scope that had some.")
 def evict(context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        book(context, lake, lake.evict(*config.tables, user=config.user, dry_run=config.dry_run))
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("evict", config.tables, user=config.user))
+    return lake.evict(*config.tables, user=config.user, dry_run=config.dry_run)
 
 
 @dg.job(

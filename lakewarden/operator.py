@@ -49,9 +49,15 @@ class Operator:
     jobs: JobLog
 
     def flush(self, asked: Asked, job_id: str | None = None) -> list[ScopeReport]:
-        """Raises:
-        NotFound: a table that is not there; nothing was flushed.
-        InvalidArgument: an impossible user, or one for a SHARED table that was named.
+        """Raises as `flushable`; nothing was flushed then."""
+        return self.flush_where(self.flushable(asked), asked.parameters, job_id)
+
+    def flushable(self, asked: Asked) -> Callable[[Scope], bool]:
+        """Which scopes a flush means.
+
+        Raises:
+            NotFound: a table that is not there.
+            InvalidArgument: an impossible user, or one for a SHARED table that was named.
         """
         tables = named_tables(self.warehouse.catalog.read(), asked.tables)
         if asked.user is not None:
@@ -59,7 +65,7 @@ class Operator:
             for table in tables if asked.tables else ():
                 check_scope(table, Scope(table.name, asked.user))
         names = {table.name for table in tables}
-        return self.flush_where(lambda scope: scope.table in names and asked.user in (None, scope.user), asked.parameters, job_id)
+        return lambda scope: scope.table in names and asked.user in (None, scope.user)
 
     def flush_where(
         self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None

@@ -65,8 +65,7 @@ class Planner:
         asked = Asked(request.tables, request.user)
         match request.operation:
             case "flush":
-                names = {table.name for table in named_tables(self._warehouse.catalog.read(), request.tables)}
-                return plan_flush(self._warehouse, lambda scope: scope.table in names and request.user in (None, scope.user))
+                return plan_flush(self._warehouse, self.operator.flushable(asked))
             case "evict":
                 return self.operator.evict(asked, dry_run=True)
             case "drop":

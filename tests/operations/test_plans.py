@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -406,6 +407,29 @@ def test_a_table_of_the_same_name_is_another(lake: Lakehouse) -> None:
         table.write(notes({number: "x"}), user="ann")
         lake.flush()
     assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT", "bob": "CONFLICT"}
+
+
+@pytest.mark.disk
+def test_a_scope_at_another_place_is_refused(lake: Lakehouse, tmp_path: Path) -> None:
+    plans = [lake.plan("compact", NOTES), lake.plan("drop", NOTES), lake.plan("erase", user="ann")]
+    lake.create_storage("other", type="filesystem", base=str(tmp_path / "other"))
+    lake.move(NOTES, "other")
+    outcomes = [_outcomes(lake.apply(plan)) for plan in plans]
+    assert outcomes == [{"ann": "CONFLICT", "bob": "CONFLICT"}, {None: "CONFLICT"}, {"ann": "CONFLICT"}]
+    assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1", 2: "ann 2"}
+
+
+def test_a_shared_table_is_planned_as_one_scope(lake: Lakehouse) -> None:
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    rooms = lake.create_table("chat.rooms", columns=columns, primary_key=["id"])
+    rooms.write(notes({1: "first"}))
+    assert _outcomes(lake.apply(lake.plan("flush", "chat.rooms"))) == {None: "done"}
+    rooms.write(notes({1: "second"}))
+    plan = lake.plan("restore", "chat.rooms", version=0)
+    assert _outcomes(lake.apply(plan)) == {None: "done"}
+    assert strong(rooms, None) == {1: "first"}
+    with pytest.raises(InvalidArgument, match="SHARED"):
+        lake.plan("flush", "chat.rooms", user="ann")
 
 
 # Users
