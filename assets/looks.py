@@ -12,11 +12,11 @@ import pyarrow as pa
 from assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
-from lakewarden.delta.schema import LiveColumn, delta_schema, live_columns, rows_schema
+from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope
+from lakewarden.target import ScopeTarget
 from resources.spark import SparkResource
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
 from benchmarks.timing import seconds, times
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.read import Freshness
+from lakewarden.operations.reading.scope import Freshness
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, SqlSettings
 

@@ -14,8 +14,8 @@ from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
-from lakewarden.operations.specs import SPECS
 from lakewarden.settings import described_settings
+from lakewarden.specs import SPECS
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from tests.mutations.listed import Mutation, Result
@@ -35,7 +35,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
-        _REFERENCE / "operations.md": _page("Operations", "lakewarden/operations/specs.py", operations()),
+        _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
 

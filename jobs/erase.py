@@ -16,9 +16,9 @@ from jobs.forgetting import Forgotten, forget_user
 from jobs.record import book_unknown
 from jobs.selection import check_plan, plan_field
 from jobs.tags import job_tags
-from lakewarden.catalog.certificate import Certificate
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
+from lakewarden.state.certificates import Certificate
 
 
 class EraseConfig(dg.Config):

@@ -11,7 +11,7 @@ from jobs.booking import register_users
 from jobs.failures import RETRIES, declined
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.exported import Export
+from lakewarden.operations.export.contents import Export
 from lakewarden.scope import Scope, TableName
 
 

@@ -7,7 +7,7 @@ from assets.metadata import table_value
 from jobs.failures import RETRIES, declined
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.job import Job
+from lakewarden.state.job import Job
 
 
 class RunQueuedConfig(dg.Config):

@@ -1,4 +1,4 @@
-"""What every operation is given for a scope, and what it gives back. Picklable values: they cross to Spark's tasks."""
+"""What every operation gives back for a scope. Picklable values: they cross to Spark's tasks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from lakewarden.catalog.known import FloorPlace, Known
-from lakewarden.catalog.model import Compression, TableSchema
-from lakewarden.connection import Location, StorageRoot
+from lakewarden.connection import Location
 from lakewarden.scope import Scope
 
 Operation = Literal[
@@ -16,38 +14,6 @@ Operation = Literal[
 ]
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task; the job goes on with it in Spark, and no caller ever sees it."""
-
-
-@dataclass(frozen=True)
-class ScopeTarget:
-    """All that work on one scope's Delta table needs to know."""
-
-    scope: Scope
-    location: Location
-    """Where its Delta table lies; no credential in it."""
-    schemas: tuple[TableSchema, ...]
-    """Every schema version of the table, oldest first; the last one is current."""
-    app_id: str
-    """Application id of the flush watermark: `lakewarden/<warehouse uuid>/<log partition uuid>` (docs/log.md)."""
-    compression: Compression
-    target_file_size: int
-    retention_hours: int
-    root: StorageRoot | None = None
-    """The storage on which it is; None where that is not compared."""
-    mark: str = ""
-    """The scope's keyed hash (`catalog.erasures`); empty in a warehouse of format 1."""
-    floor: FloorPlace | None = None
-    """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
-    known: Known | None = None
-    """What that floor knew of the scope when the target was made; None where it knew nothing, and where that is not compared."""
-
-    @property
-    def uri(self) -> str:
-        return self.location.uri
-
-    @property
-    def schema(self) -> TableSchema:
-        return self.schemas[-1]
 
 
 @dataclass(frozen=True)

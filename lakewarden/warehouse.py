@@ -8,33 +8,33 @@ from functools import lru_cache, partial
 
 from lakewarden.access.gate import require
 from lakewarden.access.rights import can
-from lakewarden.catalog.erasures import Erasures
-from lakewarden.catalog.exports import Exports
-from lakewarden.catalog.floor import RECENT_SECONDS, floor_at
-from lakewarden.catalog.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
-from lakewarden.catalog.known import NOTHING, FloorPlace
 from lakewarden.catalog.model import Catalog, Storage, Table
-from lakewarden.catalog.places import THE_TABLES, ScopePlaces
-from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.users import own_storage
 from lakewarden.clock import Clock, NewId
 from lakewarden.connection import Location, StorageRoot
-from lakewarden.delta.cached import ColdCache, ColumnCache
-from lakewarden.delta.reopening import TableCache
+from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache
+from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.logs import Logs
 from lakewarden.log.table_log import LogTerms, TableLog
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
+from lakewarden.state.erasures import Erasures
+from lakewarden.state.exports import Exports
+from lakewarden.state.floor_entries import NOTHING, FloorPlace
+from lakewarden.state.floors import RECENT_SECONDS, floor_at
+from lakewarden.state.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
+from lakewarden.state.scopes import ScopeRegistry
+from lakewarden.state.user_storages import THE_TABLES, ScopePlaces
 from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, scope_path
+from lakewarden.target import ScopeTarget
 
 STATE = "_lakewarden"
 
@@ -46,7 +46,7 @@ class Warehouse:
     uri: str
     id: str
     format: int
-    """Of what is under `_lakewarden/`, and whether storages have identities and tables have floors (`catalog.founding`)."""
+    """Of what is under `_lakewarden/`, and whether storages have identities and tables have floors (`state.founding`)."""
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry

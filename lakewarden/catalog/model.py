@@ -106,7 +106,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Move:
-    """A table's way from one storage to another (operations/move.py).
+    """A table's way from one storage to another (operations/move/run.py).
 
     `copying`: all goes on at the source, while files are copied. `closing`: scope after scope is frozen and the rest is
     copied; no flush until that is done. `leaving`: the table lies at the target, and what is left at the source goes.

@@ -82,7 +82,7 @@ def restore(
     dry_run: bool = typer.Option(False, help="Say which rows and files would change, and change nothing."),
 ) -> None:
     """Bring scopes back to an earlier version; the rows come back, never an older schema."""
-    from lakewarden.operations.restore import parse_moment  # brings Delta: not for the start of other commands
+    from lakewarden.operations.restore.scope import parse_moment  # brings Delta: not for the start of other commands
 
     call = invocation(context)
     with call.lake("restore") as lake:

@@ -33,7 +33,7 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
     deep: bool = typer.Option(False, help="erase: read every object under every storage for what may be left."),
 ) -> None:
     """Show what maintenance would do now and why, and do nothing; with --operation or --out, make a plan of it."""
-    from lakewarden.operations.restore import parse_moment  # brings Delta: not for the start of other commands
+    from lakewarden.operations.restore.scope import parse_moment  # brings Delta: not for the start of other commands
 
     call = invocation(context)
     options = PlanOptions(

@@ -10,22 +10,23 @@ import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.change import Change, TooLarge, change_of, fresh
-from lakewarden.delta.commits import CommitLog, is_fence
-from lakewarden.delta.committing import TooLate, check_held
+from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.committing import TooLate, check_held
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
-from lakewarden.delta.files import DataFile, NewFile, batch_name, seq_range, write_file
-from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
-from lakewarden.delta.origin import PROPERTY, copied_from, owner_of
+from lakewarden.delta.ownership import PROPERTY, copied_from, owner_of
+from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, seq_range, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
-from lakewarden.report import ScopeState, ScopeTarget
+from lakewarden.report import ScopeState
 from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
 
 __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, SWEEP, CommitStamp
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import DROP, ERASE, SWEEP, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.files import DataFile
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.schema import file_schema, read_schema
 from lakewarden.delta.place import place_of
-from lakewarden.delta.reading import open_file
-from lakewarden.delta.rows import matches, newest_per_key, upserts
-from lakewarden.delta.schema import file_schema, read_schema
+from lakewarden.delta.reading.rows import matches, newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
-from lakewarden.report import ScopeTarget
+from lakewarden.target import ScopeTarget
 
 _WHOLE = 1 << 20
 """Bytes up to which a file is read whole at once; of a larger one first the key columns alone."""

@@ -7,18 +7,18 @@ from datetime import datetime
 from uuid import UUID
 
 from lakewarden.clock import random_id, system_clock, to_millis
-from lakewarden.delta.actions import Change, TableHead, commit_text
-from lakewarden.delta.committing import held_still, transactions_of
-from lakewarden.delta.files import NewFile
-from lakewarden.delta.origin import PROPERTY, owner_of
-from lakewarden.delta.publish import publish
-from lakewarden.delta.remembered import REMEMBERED
-from lakewarden.delta.schema import delta_schema
-from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.commit_log.actions import Change, TableHead, commit_text
+from lakewarden.delta.commit_log.committing import held_still, transactions_of
+from lakewarden.delta.commit_log.publish import publish
+from lakewarden.delta.commit_log.remembered import REMEMBERED
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.ownership import PROPERTY, owner_of
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.parquet.schema import delta_schema
 from lakewarden.faults import Reach, no_faults
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
 
 _CHECKPOINT_INTERVAL = 10
 """delta-rs's own 100 lets opening grow from 2 to 12 ms."""

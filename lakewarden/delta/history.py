@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lakewarden.connection import Location
-from lakewarden.delta.commits import Commit, CommitLog
+from lakewarden.delta.commit_log.commits import Commit, CommitLog
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.report import ScopeTarget
+from lakewarden.target import ScopeTarget
 
 _EXPRESSION_ID = re.compile(r"#\d+L?\b")
 

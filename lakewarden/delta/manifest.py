@@ -13,15 +13,15 @@ from datetime import datetime
 
 from lakewarden.clock import to_millis
 from lakewarden.connection import Location
-from lakewarden.delta.commits import CommitLog, checkpoint_name, is_fence
-from lakewarden.delta.files import DataFile
+from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.place import Place, place_of
-from lakewarden.delta.reading import open_file
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing
+from lakewarden.target import ScopeTarget
 
 NAME = "manifest.json"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakewarden.clock import NewId, random_id
 from lakewarden.connection import Location
-from lakewarden.delta.border import delta_errors
+from lakewarden.delta.failures import delta_errors
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store

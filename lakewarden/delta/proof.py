@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt

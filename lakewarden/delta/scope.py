@@ -3,13 +3,13 @@ scope's, for what the scope has."""
 
 from __future__ import annotations
 
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import NOTHING, Known
-from lakewarden.delta.origin import check_owner
+from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.report import ScopeTarget
+from lakewarden.state.floor_entries import NOTHING, Known
+from lakewarden.state.floors import floor_at
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
+from lakewarden.target import ScopeTarget
 
 _LOOKS = 20
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.delta.files import DataFile, NewFile
+from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.report import ScopeState
 
 

@@ -20,25 +20,25 @@ from deltalake import DeltaTable, PostCommitHookProperties
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
-from lakewarden.delta import delegated
-from lakewarden.delta.actions import Change, Mode, TableHead, commit_text
-from lakewarden.delta.border import delta_errors
-from lakewarden.delta.checkpoint import checkpoint_in_place, is_due, write_checkpoint
-from lakewarden.delta.commits import Commit, CommitLog
-from lakewarden.delta.committing import BATCH_APP, held_still, transactions_of
-from lakewarden.delta.damage import check_name, torn_error
-from lakewarden.delta.files import DataFile, NewFile
-from lakewarden.delta.mended import write_mended_checkpoint
-from lakewarden.delta.opening import Opened, open_newest, open_version
-from lakewarden.delta.outcome import certain
+from lakewarden.delta.commit_log import delegated
+from lakewarden.delta.commit_log.actions import Change, Mode, TableHead, commit_text
+from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
+from lakewarden.delta.commit_log.commits import Commit, CommitLog
+from lakewarden.delta.commit_log.committing import BATCH_APP, held_still, transactions_of
+from lakewarden.delta.commit_log.damage import check_name, torn_error
+from lakewarden.delta.commit_log.lost_answer import certain
+from lakewarden.delta.commit_log.mended import write_mended_checkpoint
+from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
+from lakewarden.delta.commit_log.plain import is_plain
+from lakewarden.delta.commit_log.publish import publish
+from lakewarden.delta.commit_log.remembered import REMEMBERED
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.place import place_of
-from lakewarden.delta.plain import is_plain
-from lakewarden.delta.publish import publish
-from lakewarden.delta.reading import open_file
-from lakewarden.delta.remembered import REMEMBERED
-from lakewarden.delta.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
@@ -47,7 +47,7 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps
 
 SWEPT = "lakewarden/swept"
-"""Application id that marks a fence which is being removed (delta/sweep.py)."""
+"""Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
 
 _READER = 1
 
@@ -257,7 +257,7 @@ class ScopeTable:
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
-            property: of the table, by name, set in the same commit; not where delta-rs has to write it (delta/plain.py).
+            property: of the table, by name, set in the same commit; not where delta-rs has to write it (`commit_log.plain`).
             reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
@@ -282,7 +282,7 @@ class ScopeTable:
     def _commit(
         self, change: Change, delegate: Callable[[], None], since: datetime, now: datetime, reach: Reach = no_faults
     ) -> Steps[None]:
-        """Makes the commit that directly follows this snapshot; `delegate` has delta-rs do it (delta/plain.py)."""
+        """Makes the commit that directly follows this snapshot; `delegate` has delta-rs do it (`commit_log.plain`)."""
         check_whole(self, self.location)
         still = held_still(change.stamp, since, now)
         if is_plain(self.delta, change.paths):

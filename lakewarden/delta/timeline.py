@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakewarden.clock import to_millis
-from lakewarden.delta.commits import LOG, commit_name
+from lakewarden.delta.commit_log.commits import LOG, commit_name
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.place import Place
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, StoredObject
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.storages import Storages
 from lakewarden.lakehouse.tags import Tags
-from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
 from lakewarden.scope import TableName
 from lakewarden.warehouse import find_table, live_tables
 
@@ -79,7 +79,7 @@ class LakeCatalog:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
         """
-        from lakewarden.operations.declare import make_table
+        from lakewarden.admin.create_table import make_table
 
         full = TableName.parse(name)
         if not (if_not_exists and full in self.parts.warehouse.catalog.read().tables):
@@ -95,7 +95,7 @@ class LakeCatalog:
         Raises:
             InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
         """
-        from lakewarden.operations.alter import alter
+        from lakewarden.admin.alter_table import alter
 
         return alter(self.parts.warehouse, TableName.parse(name), change)
 

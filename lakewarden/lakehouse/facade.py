@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
-from lakewarden.engine import Engine, Progress, StartSpark, silent
+from lakewarden.execution.engine import Engine, Progress, StartSpark, silent
 from lakewarden.lakehouse.delegates.catalog import CatalogDelegates
 from lakewarden.lakehouse.delegates.maintenance import MaintenanceDelegates
 from lakewarden.lakehouse.delegates.privacy import PrivacyDelegates

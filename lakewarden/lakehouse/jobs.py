@@ -10,7 +10,7 @@ from lakewarden.lakehouse.parts import Parts
 from lakewarden.operations.request import Asked
 
 if TYPE_CHECKING:
-    from lakewarden.operations.job import Job, Queueable
+    from lakewarden.state.job import Job, Queueable
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Jobs:
             NotFound, InvalidArgument: a table, a user or a storage is none.
             AlreadyActive: the same was asked for already, and is not over.
         """
-        from lakewarden.operations.enqueue import enqueue
+        from lakewarden.execution.enqueue import enqueue
 
         return enqueue(self.parts.warehouse, self.parts.operator.jobs, operation, Asked(tables, user), to)
 

@@ -14,7 +14,7 @@ from lakewarden.operations.request import PlanOptions, Request, new_request
 from lakewarden.scope import Scope, TableName
 
 if TYPE_CHECKING:
-    from lakewarden.operations.upgrade import UpgradedStorage
+    from lakewarden.admin.upgrade import UpgradedStorage
     from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport
 
@@ -43,7 +43,7 @@ class Maintenance:
             StorageUnavailable, StorageRefused, Corrupt: a storage, or the table of a scope that was flushed, is not there;
                 nothing was upgraded.
         """
-        from lakewarden.operations.upgrade import upgrade
+        from lakewarden.admin.upgrade import upgrade
 
         return upgrade(self.parts.warehouse)
 

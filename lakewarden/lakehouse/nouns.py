@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import Engine
+from lakewarden.execution.engine import Engine
 from lakewarden.lakehouse.catalog import LakeCatalog
 from lakewarden.lakehouse.jobs import Jobs
 from lakewarden.lakehouse.maintenance import Maintenance

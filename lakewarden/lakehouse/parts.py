@@ -8,17 +8,17 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.live import LiveQueries
-from lakewarden.engine import Engine
+from lakewarden.execution.engine import Engine
 from lakewarden.sql.sessions import Sessions
+from lakewarden.state.live_queries import LiveQueries
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from lakewarden.applier import Applier
+    from lakewarden.execution.applier import Applier
+    from lakewarden.execution.operator import Operator
+    from lakewarden.execution.planner import Planner
+    from lakewarden.execution.runner import Runner
     from lakewarden.live.feed import Feeds
-    from lakewarden.operator import Operator
-    from lakewarden.planner import Planner
-    from lakewarden.runner import Runner
     from lakewarden.sql.services import Services
 
 
@@ -34,8 +34,8 @@ class Parts:
 
     @cached_property
     def operator(self) -> Operator:
-        from lakewarden.operations.jobs import JobLog
-        from lakewarden.operator import Operator
+        from lakewarden.execution.operator import Operator
+        from lakewarden.state.jobs import JobLog
 
         warehouse = self.warehouse
         lease = timedelta(seconds=warehouse.settings.jobs.lease_seconds)
@@ -43,19 +43,19 @@ class Parts:
 
     @cached_property
     def planner(self) -> Planner:
-        from lakewarden.planner import Planner
+        from lakewarden.execution.planner import Planner
 
         return Planner(self.operator)
 
     @cached_property
     def applier(self) -> Applier:
-        from lakewarden.applier import Applier
+        from lakewarden.execution.applier import Applier
 
         return Applier(self.operator)
 
     @cached_property
     def runner(self) -> Runner:
-        from lakewarden.runner import Runner
+        from lakewarden.execution.runner import Runner
 
         return Runner(self.operator)
 

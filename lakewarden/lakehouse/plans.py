@@ -70,7 +70,7 @@ class Plans:
 
     def _proposed(self, tables: Sequence[str]) -> list[ScopeReport]:
         from lakewarden.operations.scopes import named_tables
-        from lakewarden.operations.vacuum import VacuumOptions
+        from lakewarden.operations.vacuum.scope import VacuumOptions
         from lakewarden.planning.propose import planned_flush, vacuumable
 
         warehouse = self.parts.warehouse

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
-from lakewarden.operations.asked import EraseAsked, find_asked
+from lakewarden.state.erasure_requests import EraseAsked, find_asked
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
-    from lakewarden.catalog.certificate import Certificate
-    from lakewarden.operations.exported import Export
+    from lakewarden.operations.export.contents import Export
     from lakewarden.operations.plans.value import Plan
+    from lakewarden.state.certificates import Certificate
     from lakewarden.table import TableClient
     from lakewarden.verify.search import Searched
 
@@ -78,7 +78,7 @@ class Privacy:
         Raises:
             NotFound, InvalidArgument: as `erase`.
         """
-        from lakewarden.operations.erase import ask_erasure
+        from lakewarden.operations.erase.run import ask_erasure
 
         return ask_erasure(self.parts.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
 
@@ -116,7 +116,7 @@ class Privacy:
 
     def certificates(self, user: str | None = None) -> list[Certificate]:
         """The certificates, oldest first; with `user` those of one who was erased, by their keyed hash."""
-        from lakewarden.catalog.certificate import certificates
+        from lakewarden.state.certificates import certificates
 
         mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))
         return [found for found in certificates(self.parts.warehouse.state) if mark in (None, found.user)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakewarden.lakehouse.parts import Parts
 
 if TYPE_CHECKING:
-    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.reading.scope import Freshness
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.engine import Engine
+from lakewarden.execution.engine import Engine
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from lakewarden.admin.health import StorageHealth
     from lakewarden.operations.check import Finding
-    from lakewarden.operations.health import StorageHealth
     from lakewarden.planning.status import ScopeStatus
 
 
@@ -51,8 +51,8 @@ class Status:
         Raises:
             NotFound: no such storage.
         """
+        from lakewarden.admin.health import health
         from lakewarden.operations.check import storages_named
-        from lakewarden.operations.health import health
 
         chosen = storages_named(self.warehouse.catalog.read(), storage).values()
         return [health(self.warehouse, one, extended=extended) for one in chosen]

@@ -41,7 +41,7 @@ class Storages:
                 another warehouse's.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
         """
-        from lakewarden.operations.storages import make_storage, new_storage
+        from lakewarden.admin.storages import make_storage, new_storage
 
         wanted = new_storage(
             storage_id,
@@ -74,7 +74,7 @@ class Storages:
 
         A template changes only while no table of its type lies on the storage.
         """
-        from lakewarden.operations.storages import StorageChange, change_storage
+        from lakewarden.admin.storages import StorageChange, change_storage
 
         change = StorageChange(user_template, shared_template, name, description, endpoint, region, path_style, credentials)
         return change_storage(self.warehouse, storage_id, change)
@@ -87,7 +87,7 @@ class Storages:
             NotFound: there is none.
             InUse: the place is another storage's, or another warehouse's.
         """
-        from lakewarden.operations.storages import adopt_storage
+        from lakewarden.admin.storages import adopt_storage
 
         return adopt_storage(self.warehouse, storage_id)
 
@@ -98,7 +98,7 @@ class Storages:
             NotFound: there is none.
             InUse: tables or users' scopes lie on it.
         """
-        from lakewarden.operations.storages import remove_storage
+        from lakewarden.admin.storages import remove_storage
 
         if if_exists and storage_id not in self.warehouse.catalog.read().storages:
             return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.live import LiveQueries, LiveQuery
 from lakewarden.clock import Pause, wait
 from lakewarden.lakehouse.sessions import SqlSessions
+from lakewarden.state.live_queries import LiveQueries, LiveQuery
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakewarden.catalog.live import LiveQueries
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.table_log import LogReader
 from lakewarden.log.view import Trail
+from lakewarden.state.live_queries import LiveQueries
 
 _MAX_BYTES = 128 << 20
 """Of chunks that wait for the slowest subscriber; beyond it, he reads them again."""

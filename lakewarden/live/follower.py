@@ -11,9 +11,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.live import PING, LiveQueries, LiveQuery
 from lakewarden.catalog.model import Table
-from lakewarden.delta.rows import upserts
+from lakewarden.delta.reading.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
@@ -22,11 +21,12 @@ from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import is_over, undeleted
 from lakewarden.log.view import Trail, UserSigns
-from lakewarden.operations.asof import read_as_of
-from lakewarden.operations.read import read_strong_upto, where_it_lies
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.reading.as_of import read_as_of
+from lakewarden.operations.reading.scope import read_strong_upto, where_it_lies
 from lakewarden.scope import Scope, TableName
+from lakewarden.state.live_queries import PING, LiveQueries, LiveQuery
 from lakewarden.storage.objects import Missing
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 _ATTEMPTS = 20

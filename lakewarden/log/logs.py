@@ -9,8 +9,8 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.seal import remove_seal
 from lakewarden.log.objects.log import ObjectLog, ObjectReader
-from lakewarden.log.objects.seal import remove_seal
 from lakewarden.log.objects.view import read_views
 from lakewarden.log.table_log import LogReader, LogTerms, TableLog
 from lakewarden.log.view import LogView, LogViews

@@ -10,16 +10,14 @@ from functools import partial
 import pyarrow.compute as pc
 
 from lakewarden.access.rights import can
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import FloorPlace
 from lakewarden.catalog.model import Catalog, Storage, Table
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
-from lakewarden.delta.damage import damage_of
-from lakewarden.delta.freezing import is_frozen
-from lakewarden.delta.origin import check_owner, copied_from
+from lakewarden.delta.commit_log.damage import damage_of
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.ownership import check_owner, copied_from
 from lakewarden.delta.place import place_of
-from lakewarden.delta.rows import read_rows
+from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
@@ -27,15 +25,17 @@ from lakewarden.errors import Corrupt, LakewardenError, NotFound, StorageRefused
 from lakewarden.log.position import LAST_POSITION, end_of, position_of
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
-from lakewarden.operations.orphans import orphans, told, unnamed_commits
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.operations.stray import hot_files, stray_files
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.vacuum.orphans import orphans, told, unnamed_commits
+from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
+from lakewarden.state.floor_entries import FloorPlace
+from lakewarden.state.floors import floor_at
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import probe
 from lakewarden.storage.steps import in_one_step
 from lakewarden.storage.uploads import find_uploads
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, live_tables
 
 _SCOPE_COST = 64 << 10

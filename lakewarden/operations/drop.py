@@ -12,19 +12,20 @@ from lakewarden.catalog.changes import begin_drop, drop_table
 from lakewarden.catalog.leases import under
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.clock import CarriedClock
-from lakewarden.delta.committing import Committer
-from lakewarden.delta.fence import fence
+from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.errors import Conflict
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import remove_floors
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.sweep import bury
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport
 from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _SCOPE_COST = 32 << 10

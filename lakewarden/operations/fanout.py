@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from lakewarden.clock import system_clock
-from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
-from lakewarden.report import Fault, Operation, ScopeReport, ScopeTarget
+from lakewarden.report import Fault, Operation, ScopeReport
 from lakewarden.storage.steps import Steps, together
+from lakewarden.target import ScopeTarget
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""What a job settles, noted on the storages and in the warehouse's state before the log lets go of it (catalog/floor.py)."""
+"""What a job settles, noted on the storages and in the warehouse's state before the log lets go of it (state/floors.py)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from lakewarden.catalog.floor import RECENT_SECONDS, Floor, floor_at
-from lakewarden.catalog.known import NOTHING, FloorPlace, Known
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.operations.fanout import failed_report
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport
+from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known
+from lakewarden.state.floors import RECENT_SECONDS, Floor, floor_at
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _LOOKS = 3

@@ -10,26 +10,34 @@ from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import VACUUM_END, LogEntry
 from lakewarden.errors import Conflict, Internal, Moved
-from lakewarden.operations.compact import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
+from lakewarden.operations.compact.scope import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
-from lakewarden.operations.leases import forget_expired, leased_versions
-from lakewarden.operations.optimize import OptimizeOptions, OptimizePlan, plan_optimize, replan_optimize, run_optimize
-from lakewarden.operations.plan import ScopePlan
+from lakewarden.operations.optimize.scope import OptimizeOptions, OptimizePlan, plan_optimize, replan_optimize, run_optimize
+from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import PLAN, commit_of
+from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.presence import Presence
+from lakewarden.operations.reader_leases import forget_expired, leased_versions
 from lakewarden.operations.request import Request
-from lakewarden.operations.restore import RestoreOptions, RestorePlan, plan_restore, replan_restore, restore_options, run_restore
+from lakewarden.operations.restore.scope import (
+    RestoreOptions,
+    RestorePlan,
+    plan_restore,
+    replan_restore,
+    restore_options,
+    run_restore,
+)
 from lakewarden.operations.scopes import targets_of
-from lakewarden.operations.stray import hot_files
 from lakewarden.operations.tags import tagged_versions
-from lakewarden.operations.vacuum import VacuumOptions, VacuumPlan, plan_vacuum, replan_vacuum, retention_of, run_vacuum
-from lakewarden.operations.zorder import check_columns
-from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.operations.vacuum.scope import VacuumOptions, VacuumPlan, plan_vacuum, replan_vacuum, retention_of, run_vacuum
+from lakewarden.operations.vacuum.unreferenced_files import hot_files
+from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
-from lakewarden.delta.commits import CommitLog
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.place import place_of
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import failed_report
-from lakewarden.report import Operation, ScopeReport, ScopeTarget
+from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.location import local_path
 from lakewarden.storage.owner import confirm, device_of
+from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

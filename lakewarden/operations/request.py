@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.operations.specs import PLANNABLE, SPECS
 from lakewarden.report import Operation
+from lakewarden.specs import PLANNABLE, SPECS
 
 if TYPE_CHECKING:
-    from lakewarden.operations.job import Job
+    from lakewarden.state.job import Job
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.fanout import Run, failed_report
-from lakewarden.operations.flush import FlushLarge, Upto, flush_scopes
+from lakewarden.operations.flush.run import FlushLarge, Upto, flush_scopes
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.plans.value import Applying, PlannedScope
-from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.scopes import targets_of
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 

@@ -2,7 +2,7 @@
 
 The commit may land behind others' commits as long as every file that it replaces is still live; delta-rs would rebase it
 the same way. It is made strictly all the same, from a snapshot that was looked at: a rebase would also pass over a vacuum's
-horizon, and a vacuum may delete files that were not committed before it (operations/vacuum.py).
+horizon, and a vacuum may delete files that were not committed before it (operations/vacuum/scope.py).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from itertools import takewhile
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.committing import TooLate
-from lakewarden.delta.files import DataFile, NewFile, compact_name, write_file
+from lakewarden.delta.commit_log.committing import TooLate
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_file
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
-from lakewarden.operations.plan import ScopePlan, check_fresh, renew_manifest
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest
 from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
 
 _ATTEMPTS = 10
 """Commits of others that may come between one after another; a scope that is written that fast is compacted later."""

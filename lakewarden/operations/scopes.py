@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lakewarden.access.gate import require
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables, find_table
 
 

@@ -16,17 +16,17 @@ from datetime import datetime, timedelta
 from lakewarden.catalog.leases import held
 from lakewarden.clock import to_millis
 from lakewarden.connection import Connection, Location
-from lakewarden.delta.committing import Committer
-from lakewarden.delta.sweep import Fate, Still, sweep_fence
+from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.lifecycle.sweep import Fate, Still, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.faults import Reach, no_faults
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.storage.steps import Steps, together
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _ROOT = "graves"

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lakewarden.delta.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 

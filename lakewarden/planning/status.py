@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.catalog.model import Catalog
-from lakewarden.delta.damage import torn_error
+from lakewarden.delta.commit_log.damage import torn_error
 from lakewarden.delta.history import history
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import LakewardenError
 from lakewarden.planning.pending import Pending
-from lakewarden.report import ScopeState, ScopeTarget
+from lakewarden.report import ScopeState
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _THREADS = 8

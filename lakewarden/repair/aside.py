@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakewarden.connection import Location
-from lakewarden.delta.border import delta_errors
+from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict
 from lakewarden.storage.location import local_path

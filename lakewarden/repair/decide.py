@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.rows import matches, newest_per_key, upserts
+from lakewarden.delta.reading.rows import matches, newest_per_key, upserts
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import OP, SEQ, UPSERT
 

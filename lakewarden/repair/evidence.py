@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.commits import CommitLog, is_fence
-from lakewarden.delta.files import DataFile
+from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.manifest import read_manifest
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.schema import read_schema
 from lakewarden.delta.place import place_of
-from lakewarden.delta.reading import OpenFile, open_file
-from lakewarden.delta.rows import empty_rows, read_rows
-from lakewarden.delta.schema import read_schema
+from lakewarden.delta.reading.rows import empty_rows, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
@@ -26,11 +26,11 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
 from lakewarden.log.table_log import LogReader
-from lakewarden.operations.orphans import data_files
+from lakewarden.operations.vacuum.orphans import data_files
 from lakewarden.repair.decide import with_survival
 from lakewarden.repair.task import RepairTask
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import StoredObject
+from lakewarden.target import ScopeTarget
 
 _RESTORE = "RESTORE"
 

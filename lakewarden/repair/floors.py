@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lakewarden.access.rights import can
-from lakewarden.catalog.floor import FloorLook, floor_at
-from lakewarden.catalog.known import NOTHING, FloorPlace, Known, KnownScopes
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.delta.origin import copied_from
+from lakewarden.delta.ownership import copied_from
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Corrupt
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.repair.report import Repaired
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope
+from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known, KnownScopes
+from lakewarden.state.floors import FloorLook, floor_at
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 

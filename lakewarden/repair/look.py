@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lakewarden.delta.commits import LOG
-from lakewarden.delta.damage import Damage, damage_of
-from lakewarden.delta.files import DataFile
-from lakewarden.delta.origin import copied_from
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.damage import Damage, damage_of
+from lakewarden.delta.ownership import copied_from
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING

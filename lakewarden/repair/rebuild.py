@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.rows import read_files
+from lakewarden.delta.reading.rows import read_files
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakewarden.log.position import NOTHING
-from lakewarden.operations.job import JobStatus
 from lakewarden.report import Fault, Outcome
 from lakewarden.scope import Scope
+from lakewarden.state.job import JobStatus
 
 
 @dataclass(frozen=True)

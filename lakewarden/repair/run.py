@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewarden.access.rights import can
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import FloorPlace, Known
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import CarriedClock
 from lakewarden.errors import BeingErased, LakewardenError
@@ -28,8 +26,10 @@ from lakewarden.repair.report import Repaired
 from lakewarden.repair.scope import repair_scope
 from lakewarden.repair.strays import unlisted_users
 from lakewarden.repair.task import RepairTask
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
+from lakewarden.state.floor_entries import FloorPlace, Known
+from lakewarden.state.floors import floor_at
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 _SCOPE_COST = 1 << 20

@@ -13,11 +13,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakewarden.clock import random_id
-from lakewarden.delta.commits import LAST_CHECKPOINT, commit_name
+from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
-from lakewarden.delta.files import NewFile, batch_name, write_file
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.parquet.files import NewFile, batch_name, write_file
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.operations.fanout import fault_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewarden.catalog.known import Known
 from lakewarden.clock import CarriedClock
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
-from lakewarden.report import ScopeTarget
+from lakewarden.state.floor_entries import Known
+from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)

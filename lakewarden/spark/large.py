@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakewarden.clock import random_id
 from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
-from lakewarden.delta.files import DataFile, NewFile, batch_folder, batch_name, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_file
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
 from lakewarden.delta.place import place_of
-from lakewarden.delta.reading import open_file
-from lakewarden.delta.schema import SEQ, read_schema, rows_schema
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
@@ -30,11 +30,12 @@ from lakewarden.log.record import DELETE, OP
 from lakewarden.log.scope import LogScope
 from lakewarden.log.view import PendingRows
 from lakewarden.operations.fanout import guarded
-from lakewarden.operations.flush import FlushTask, done, hot_scope, open_cold
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.operations.flush.run import FlushTask, done, hot_scope, open_cold
+from lakewarden.report import ScopeReport
 from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import Steps, alone
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import state_store
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
-from lakewarden.delta.files import NewFile, scope_keys
-from lakewarden.delta.fitting import field_id
-from lakewarden.delta.footer import spark_file
+from lakewarden.delta.parquet.files import NewFile, scope_keys
+from lakewarden.delta.parquet.fitting import field_id
+from lakewarden.delta.parquet.footer import spark_file
+from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.place import place_of
-from lakewarden.delta.schema import SEQ, file_schema
-from lakewarden.report import ScopeTarget
 from lakewarden.spark import s3a
+from lakewarden.target import ScopeTarget
 
 _OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
 """Delta's statistics are not looked at: its texts are shorter than ours, its moments less exact."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from lakewarden.access.gate import TableOf, impersonate
+from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
-from lakewarden.operations.door import Door
 from lakewarden.sql import statements as of
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context

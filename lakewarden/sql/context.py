@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from lakewarden.access.gate import Session, TableOf
+from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
 from lakewarden.sql.parse import parse_query
 from lakewarden.sql.query_engine.engine import Limits
@@ -19,7 +19,7 @@ from lakewarden.sql.statements import Query, Ref
 from lakewarden.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.reading.scope import Freshness
     from lakewarden.rows.files import Upload
 
 

@@ -8,8 +8,8 @@ from lakewarden.access.gate import TableOf
 from lakewarden.errors import Unsupported
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import Request
-from lakewarden.operations.specs import SPECS
 from lakewarden.scope import TableName
+from lakewarden.specs import SPECS
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.rights import Ask

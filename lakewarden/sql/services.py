@@ -11,8 +11,8 @@ from lakewarden.sql.sessions import Sessions
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from lakewarden.execution.operator import Operator
     from lakewarden.live.feed import Feeds
-    from lakewarden.operator import Operator
 
 
 @dataclass(frozen=True)

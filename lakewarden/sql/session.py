@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Session
 from lakewarden.access.roles import parse_role
+from lakewarden.admin.session_gate import Door
 from lakewarden.clock import Pause, wait
-from lakewarden.operations.audit import AuditLog
-from lakewarden.operations.door import Door
 from lakewarden.scope import TableName
 from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
@@ -20,12 +19,13 @@ from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.statements import UseNamespace
 from lakewarden.sql.uploads import File, uploads_for
+from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
-    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.reading.scope import Freshness
     from lakewarden.sql.session_table import SessionTable
 
 

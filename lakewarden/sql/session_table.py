@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewarden.access.rights import RowAct
+from lakewarden.admin.session_gate import Door
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
-from lakewarden.operations.door import Door
-from lakewarden.operations.read import Freshness
+from lakewarden.operations.reading.scope import Freshness
 from lakewarden.rows.files import FileRef, RowFile
 from lakewarden.rows.intake import Rows
 from lakewarden.table import FileMode, TableClient, WriteMode

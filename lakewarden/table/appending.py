@@ -9,14 +9,14 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.rows import matches
+from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER, LogBatch
 from lakewarden.log.touched import Touched
-from lakewarden.operations.filing import Filing, Held
-from lakewarden.operations.read import Wanted
+from lakewarden.operations.files.changes import Filing, Held
+from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
 from lakewarden.table.reader import TableReader

@@ -13,15 +13,14 @@ import pyarrow.compute as pc
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
-from lakewarden.delta.rows import matches
+from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
-from lakewarden.operations.leases import Lease, hold, release
-from lakewarden.operations.read import EVERYTHING, Freshness, Wanted, where_it_lies
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.reader_leases import Lease, hold, release
+from lakewarden.operations.reading.scope import EVERYTHING, Freshness, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
 from lakewarden.rows.intake import Rows
 from lakewarden.storage.paths import check_user
@@ -29,6 +28,7 @@ from lakewarden.table.appending import TableAppender
 from lakewarden.table.filed import FiledRows, FileMode
 from lakewarden.table.intake import TableIntake
 from lakewarden.table.reader import TableReader
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 WriteMode = Literal["upsert", "insert"]

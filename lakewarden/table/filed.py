@@ -13,8 +13,8 @@ from lakewarden.access.gate import require
 from lakewarden.catalog.model import Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.log.receipt import Receipt
-from lakewarden.operations.files import load_file
-from lakewarden.operations.read import Wanted, where_it_lies
+from lakewarden.operations.files.objects import load_file
+from lakewarden.operations.reading.scope import Wanted, where_it_lies
 from lakewarden.rows.files import FILES, FileRef, Files, RowFile, Taken, Upload, file_columns, take_files
 from lakewarden.rows.intake import Rows, to_arrow
 from lakewarden.storage.open import open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.operations.exported import Export, ExportedTable, chosen, exported_files, exported_rows, read_manifest
+from lakewarden.operations.export.contents import Export, ExportedTable, chosen, exported_files, exported_rows, read_manifest
 from lakewarden.rows.files import Taken, file_columns
 from lakewarden.table.client import TableClient
 

@@ -8,14 +8,14 @@ from functools import partial
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
-from lakewarden.delta.rows import matches
+from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
-from lakewarden.operations.read import Freshness, Wanted, read_cold, read_stream_scope, read_strong
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.reading.scope import Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 

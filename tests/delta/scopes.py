@@ -14,14 +14,14 @@ from lakewarden.catalog.types import ColumnType
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.apply import ColdApply
-from lakewarden.delta.committing import Committer
-from lakewarden.delta.rows import read_rows
+from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.record import OP
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import AnyPath
 
 APP = "lakewarden/w/p"

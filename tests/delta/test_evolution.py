@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.stamp import CommitStamp
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Unsupported
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, at, column, flush, hot, opened, paths, people, rows_of, schema, table_of, target

@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden.delta.history import history
 from lakewarden.errors import Conflict
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from lakewarden.connection import Location
-from lakewarden.delta.fence import fence
 from lakewarden.delta.history import history
+from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
-from lakewarden.report import ScopeTarget
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
 from tests.fixtures.minio import MinioServer
 

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.catalog.model import Compression
-from lakewarden.delta.stats import stats_json
+from lakewarden.delta.parquet.stats import stats_json
 from tests.delta.scopes import Row, flush, paths, rows_of, schema, table_of, target
 
 EVERY = schema(

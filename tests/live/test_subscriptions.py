@@ -13,7 +13,6 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn, SetOptions
 from lakewarden.catalog.store import CatalogStore
-from lakewarden.engine import Engine, silent
 from lakewarden.errors import (
     BeingErased,
     Ended,
@@ -24,11 +23,12 @@ from lakewarden.errors import (
     StorageUnavailable,
     Unsupported,
 )
+from lakewarden.execution.engine import Engine, silent
 from lakewarden.live.fold import Event
 from lakewarden.live.subscription import Subscription
 from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.closing import close_user, open_user
+from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.settings import LogSettings, Settings
 from lakewarden.table import TableClient

@@ -11,8 +11,8 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import Drained, drain, read_hot
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
-from lakewarden.log.objects.settle import settle
 from lakewarden.log.position import end_of
 from lakewarden.log.scope import LogScope
 from lakewarden.settings import LogSettings

@@ -12,14 +12,14 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
-from lakewarden.log.objects.advance import advance
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.closing import close_user, leave_out
-from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.cuts.closing import close_user, leave_out
+from lakewarden.log.objects.cuts.cut import Cut, newest_cut
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.place import WriterTerms
 from lakewarden.log.objects.segment import UNKNOWN, pack_segment, read_put_id, read_segment, rows_before, same_put
-from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.view import read_view, read_views
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of

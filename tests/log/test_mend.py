@@ -11,9 +11,9 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_cut
-from lakewarden.log.objects.mend import LogFaults, faults_of, give_up, jump
-from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.cuts.cut import EVERYBODY, Cut, newest_cut
+from lakewarden.log.objects.cuts.mend import LogFaults, faults_of, give_up, jump
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
 from lakewarden.settings import LogSettings
@@ -149,7 +149,7 @@ def test_a_jump_carries_the_rows_of_carry_that_a_lost_cut_had_named(store: Store
 
 
 def test_lost_cuts_are_left_to_a_jump(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.log.objects.mend.MOST_LOST", 10)
+    monkeypatch.setattr("lakewarden.log.objects.cuts.mend.MOST_LOST", 10)
     jump(store, LOG, 100, {}, settings=LogSettings(), new_id=random_id, mark=str.upper)
     writer(store).append(notes("u", 9))
     store.delete([each.key for each in store.list(names.cuts(LOG))])

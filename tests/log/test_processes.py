@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id
-from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.view import rows_of
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects

@@ -10,8 +10,8 @@ from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
-from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.view import read_view, read_views, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, end_of, seq_of

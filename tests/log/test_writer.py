@@ -9,8 +9,8 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.seal import remove_log, seal
-from lakewarden.log.objects.settle import settle
+from lakewarden.log.objects.cuts.seal import remove_log, seal
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.position import NOTHING, position_of, seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.settings import LogSettings
@@ -187,7 +187,7 @@ def test_a_lost_put_that_was_flushed_meanwhile_is_acknowledged(store: Store) -> 
 
 
 def test_a_lost_put_of_which_nobody_knows_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.log.objects.cut.REMEMBERED", 2)
+    monkeypatch.setattr("lakewarden.log.objects.cuts.cut.REMEMBERED", 2)
     other = writer(store)
 
     def flush_much(call: str, _key: str) -> None:

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from lakewarden.clock import Clock, random_id
 from lakewarden.delta.history import history
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
-from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.operations.compact.scope import CompactOptions, plan_compact, run_compact
+from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, run_restore
+from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.report import ScopeReport
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, people
 from tests.fixtures.bucket import path_of
 

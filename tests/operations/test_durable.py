@@ -10,10 +10,10 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.connection import Location
-from lakewarden.delta.commits import commit_name
-from lakewarden.engine import Engine, silent
+from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.errors import LakewardenError, NotDurable
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.execution.engine import Engine, silent
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
-from lakewarden.operations.export import export
+from lakewarden.operations.export.run import export
 from tests.fixtures.lakes import NOTES, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.certificate import certificates
 from lakewarden.cli.main import main
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import R, Sized, T, in_process
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
+from lakewarden.state.certificates import certificates
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER
 from lakewarden.storage.steps import Steps

@@ -13,21 +13,22 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import NOTHING, SCHEMA, FloorPlace
 from lakewarden.catalog.model import User
-from lakewarden.delta.files import TABLE_KEY, USER_KEY
+from lakewarden.delta.parquet.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.floors import Noted, forget_moved, raise_floors
-from lakewarden.operations.move import Mover
-from lakewarden.operations.move_scope import move_scope
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.operations.move.run import Mover
+from lakewarden.operations.move.scope import move_scope
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorPlace
+from lakewarden.state.floors import floor_at
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
+from lakewarden.target import ScopeTarget
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk  # states are made by hand, in directories

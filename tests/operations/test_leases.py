@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.place import place_of
-from lakewarden.delta.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
-from lakewarden.operations.leases import Lease
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.reader_leases import Lease
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, Rows, keys, make_notes, notes

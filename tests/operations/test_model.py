@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.errors import NotFound
-from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
+from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, run_restore
+from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.report import ScopeReport
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target

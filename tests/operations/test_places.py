@@ -9,13 +9,13 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.access.gate import OPERATOR
+from lakewarden.admin.session_gate import Door
+from lakewarden.admin.users import change_user, create_user
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import StorageMode, User
 from lakewarden.catalog.users import UserChange
 from lakewarden.errors import InUse
-from lakewarden.operations.audit import AuditLog
-from lakewarden.operations.door import Door
-from lakewarden.operations.users import change_user, create_user
+from lakewarden.state.audit import AuditLog
 from tests.catalog.build import NOW
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 

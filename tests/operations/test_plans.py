@@ -18,17 +18,17 @@ from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.operations.fanout import Sized
-from lakewarden.operations.flush import Upto, flush_scopes
-from lakewarden.operations.job import Queueable
+from lakewarden.operations.flush.run import Upto, flush_scopes
 from lakewarden.operations.plans import store as plan_store
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import Plan
 from lakewarden.operations.request import Plannable, Request
-from lakewarden.operations.specs import PLANNABLE, QUEUEABLE, SPECS
-from lakewarden.operations.vacuum import VacuumOptions, replan_vacuum, run_vacuum
+from lakewarden.operations.vacuum.scope import VacuumOptions, replan_vacuum, run_vacuum
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS
+from lakewarden.state.job import Queueable
 from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong

@@ -13,22 +13,22 @@ from lakewarden import Column, Lakehouse
 from lakewarden.catalog.leases import give_back, grant
 from lakewarden.clock import CarriedClock, random_id
 from lakewarden.connection import Connection, Location
-from lakewarden.delta.committing import TooLate
-from lakewarden.delta.files import batch_folder
-from lakewarden.delta.sweep import sweep_fence
+from lakewarden.delta.commit_log.committing import TooLate
+from lakewarden.delta.lifecycle.sweep import sweep_fence
+from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.faults import Reach, no_faults
-from lakewarden.operations.compact import CompactOptions, plan_compact, run_compact
+from lakewarden.operations.compact.scope import CompactOptions, plan_compact, run_compact
 from lakewarden.operations.drop import DropTask, drop_scope
-from lakewarden.operations.erase import EraseTask, erase_scope
-from lakewarden.operations.optimize import OptimizeOptions, plan_optimize, run_optimize
-from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
+from lakewarden.operations.erase.run import EraseTask, erase_scope
+from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
+from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, run_restore
 from lakewarden.operations.sweep import Swept, sweep
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.delta.scopes import by
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
@@ -58,7 +58,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def lake(warehouse_uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lakehouse]:
-    monkeypatch.setattr("lakewarden.operations.flush.system_clock", clock)  # of tasks, which run anywhere
+    monkeypatch.setattr("lakewarden.operations.flush.run.system_clock", clock)  # of tasks, which run anywhere
     monkeypatch.setattr("lakewarden.clock.system_clock", clock)
     with Lakehouse.open(warehouse_uri, clock=clock) as opened:
         table = make_notes(opened, options={"COMPRESSION": "none"})

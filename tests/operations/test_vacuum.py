@@ -11,10 +11,10 @@ import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
-from lakewarden.operations.restore import RestoreOptions, plan_restore, run_restore
-from lakewarden.operations.vacuum import VacuumOptions, plan_vacuum, run_vacuum
-from lakewarden.report import ScopeTarget
+from lakewarden.operations.restore.scope import RestoreOptions, plan_restore, run_restore
+from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum, run_vacuum
 from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, paths, people, rows_of, table_of, target
 from tests.fixtures.bucket import copy_tree
 from tests.operations.steps import (

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lakewarden import Column, Lakehouse
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import ON_STORAGES
-from lakewarden.engine import Engine, silent
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.execution.engine import Engine, silent
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
 from lakewarden.settings import LogSettings, Settings
+from lakewarden.state.floor_entries import ON_STORAGES
+from lakewarden.state.floors import floor_at
 from tests.fixtures.bucket import AnyPath, copy_tree, remove_tree
 
 TABLE = "chat.notes"

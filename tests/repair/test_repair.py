@@ -13,14 +13,14 @@ import pytest
 
 from lakewarden import Column
 from lakewarden.catalog.evolution import AddColumn
-from lakewarden.catalog.floor import floor_at
-from lakewarden.catalog.known import ON_STORAGES, FloorPlace
 from lakewarden.cli.main import main
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.repair import run as run_module
 from lakewarden.repair import scope as scope_module
 from lakewarden.scope import TableName
+from lakewarden.state.floor_entries import ON_STORAGES, FloorPlace
+from lakewarden.state.floors import floor_at
 from lakewarden.storage.local import LocalObjects
 from lakewarden.warehouse import find_table
 from tests.fixtures.bucket import AnyPath

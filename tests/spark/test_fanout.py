@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.engine import Progress, silent
 from lakewarden.errors import StorageUnavailable, Terminal
+from lakewarden.execution.engine import Progress, silent
 from lakewarden.operations.fanout import Sized
 from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, Settings, SparkSettings

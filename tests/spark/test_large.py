@@ -20,18 +20,18 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.connection import Connection, Location
-from lakewarden.delta.files import batch_folder, seq_range
-from lakewarden.delta.footer import spark_file
-from lakewarden.delta.schema import file_schema
-from lakewarden.delta.stats import stats_json
+from lakewarden.delta.parquet.files import batch_folder, seq_range
+from lakewarden.delta.parquet.footer import spark_file
+from lakewarden.delta.parquet.schema import file_schema
+from lakewarden.delta.parquet.stats import stats_json
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import FlushSettings, Settings, SparkSettings
 from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.open import open_store
 from lakewarden.table import TableClient
+from lakewarden.target import ScopeTarget
 from lakewarden.verify import formats
 from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import S3A_KEYS, MinioServer

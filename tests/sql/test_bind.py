@@ -10,10 +10,10 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.access.gate import Guarded
 from lakewarden.access.rights import Act
+from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotFound, PermissionDenied
-from lakewarden.operations.door import Door
 from lakewarden.sql.results import Affected, Events, Result, Rows
 
 _TABLES = """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse, Settings
 from lakewarden.access.rights import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Table
-from lakewarden.operations.read import Freshness, Wanted
+from lakewarden.operations.reading.scope import Freshness, Wanted
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
 from lakewarden.table import TableClient

@@ -11,10 +11,10 @@ from lakewarden import Lakehouse, Settings
 from lakewarden.connection import Location
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError, NotFound, PermissionDenied
-from lakewarden.operations.job import Job
 from lakewarden.settings import SparkSettings
 from lakewarden.sql.results import Done, Result, Rows, Started
 from lakewarden.sql.system.relations import RELATIONS
+from lakewarden.state.job import Job
 from tests.fixtures.minio import MinioServer
 
 _SECRET = "sentinel-secret-7f3a9c"

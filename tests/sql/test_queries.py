@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from lakewarden import Lakehouse, Settings
-from lakewarden.delta.bounds import Bound, files_within
+from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.scope import Scope, TableName

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.catalog.known import SCHEMA
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.segment import Carried, pack_carry, pack_segment
+from lakewarden.state.floor_entries import SCHEMA
 from lakewarden.verify import formats
 
 

@@ -12,10 +12,10 @@ from lakewarden.planning.pending import Due, Pending
 from lakewarden.scope import Scope
 
 if TYPE_CHECKING:
+    from lakewarden.admin.health import StorageHealth
+    from lakewarden.admin.upgrade import UpgradedStorage
     from lakewarden.operations.check import Finding
-    from lakewarden.operations.health import StorageHealth
     from lakewarden.operations.plans.value import Plan
-    from lakewarden.operations.upgrade import UpgradedStorage
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport

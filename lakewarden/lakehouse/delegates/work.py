@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.live import LiveQuery
 from lakewarden.clock import Pause, wait
 from lakewarden.lakehouse.nouns import Nouns
+from lakewarden.state.live_queries import LiveQuery
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
-    from lakewarden.operations.job import Job, Queueable
-    from lakewarden.operations.read import Freshness
+    from lakewarden.operations.reading.scope import Freshness
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
+    from lakewarden.state.job import Job, Queueable
 
 
 class WorkDelegates(Nouns):

@@ -13,16 +13,17 @@ from lakewarden.errors import Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
-from lakewarden.log.objects import mend, names
+from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.history import has_expired
+from lakewarden.log.objects.cuts import mend
+from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cuts.cut import newest_cut
+from lakewarden.log.objects.cuts.history import has_expired
+from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
+from lakewarden.log.objects.cuts.seal import remove_log
+from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.place import WriterTerms
-from lakewarden.log.objects.rewound import note_rewound, take_position
-from lakewarden.log.objects.seal import remove_log
 from lakewarden.log.objects.segment import read_chunk
-from lakewarden.log.objects.settle import settle
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from lakewarden.delta.commits import CommitLog
-from lakewarden.delta.files import DataFile
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Moved
 from lakewarden.operations.plans.value import PlannedScope, plain_path
-from lakewarden.report import ScopeTarget
+from lakewarden.target import ScopeTarget
 
 PLAN = "plan_id"
 """Parameter of the commits that an apply makes."""

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from lakewarden.catalog.erasures import Erasures
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.operations.plans.value import (
     KEPT_FOR,
@@ -24,6 +23,7 @@ from lakewarden.operations.plans.value import (
     read_line,
 )
 from lakewarden.operations.request import Request
+from lakewarden.state.erasures import Erasures
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ROOT = "plans"

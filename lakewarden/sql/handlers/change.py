@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
-from lakewarden.delta.rows import matches
+from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults

@@ -7,6 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from lakewarden.access.roles import parse_role
+from lakewarden.admin.alter_table import alter
+from lakewarden.admin.create_table import make_table
+from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
+from lakewarden.admin.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
+from lakewarden.admin.users import change_user, remove_user
+from lakewarden.admin.users import create_user as make_user
 from lakewarden.catalog.changes import describe_namespace
 from lakewarden.catalog.evolution import AddColumn, Alteration, SetOptions
 from lakewarden.catalog.model import StorageMode, Table, User
@@ -14,12 +20,6 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
-from lakewarden.operations.alter import alter
-from lakewarden.operations.declare import make_table
-from lakewarden.operations.namespaces import make_namespace, make_view, remove_namespace, remove_view
-from lakewarden.operations.storages import StorageChange, change_storage, make_storage, new_storage, remove_storage
-from lakewarden.operations.users import change_user, remove_user
-from lakewarden.operations.users import create_user as make_user
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done

@@ -76,4 +76,4 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
     of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
     of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }
-"""What is noted when it is done, and upon what. Users are noted where they are made (`operations.users`)."""
+"""What is noted when it is done, and upon what. Users are noted where they are made (`admin.users`)."""

@@ -7,22 +7,22 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
-from lakewarden.operations.active import AlreadyActive
-from lakewarden.operations.enqueue import enqueue
-from lakewarden.operations.export import own_place
-from lakewarden.operations.job import Job, Queueable, outcome_of
+from lakewarden.execution.enqueue import enqueue
+from lakewarden.execution.planner import Planner
+from lakewarden.execution.runner import Runner
+from lakewarden.operations.export.run import own_place
 from lakewarden.operations.request import Asked, Request
-from lakewarden.operations.restore import parse_moment
-from lakewarden.planner import Planner
+from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
-from lakewarden.runner import Runner
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import Done, Result, Row, Rows, Started, listing
+from lakewarden.state.active_jobs import AlreadyActive
+from lakewarden.state.job import Job, Queueable, outcome_of
+from lakewarden.state.live_queries import LiveQueries
 from lakewarden.warehouse import cold_tables
 
 _ACTIVE = "skipped: already queued or running"

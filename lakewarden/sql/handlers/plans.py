@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakewarden.applier import Applier
+from lakewarden.execution.applier import Applier
+from lakewarden.execution.planner import Planner, Preview
 from lakewarden.operations.request import Request
-from lakewarden.planner import Planner, Preview
 from lakewarden.report import ScopeReport
 from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from lakewarden.access.gate import may
 from lakewarden.access.rights import can
+from lakewarden.admin.health import health
 from lakewarden.catalog.model import Table
 from lakewarden.clock import from_millis
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound
-from lakewarden.operations.export import own_place
-from lakewarden.operations.health import health
-from lakewarden.operations.job import Job
+from lakewarden.operations.export.run import own_place
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.sql import statements as of
@@ -22,6 +21,7 @@ from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
 from lakewarden.sql.system.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
 from lakewarden.sql.system.relations import relation_named
+from lakewarden.state.job import Job
 from lakewarden.table import TableClient
 from lakewarden.warehouse import cold_tables
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from lakewarden.catalog.types import ColumnType
-from lakewarden.delta.bounds import Value
+from lakewarden.delta.reading.bounds import Value
 from lakewarden.errors import ConstraintViolation
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")

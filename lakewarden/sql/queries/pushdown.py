@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.delta.bounds import Bound, Value
+from lakewarden.delta.reading.bounds import Bound, Value
 from lakewarden.sql.queries.literals import value_of
 from lakewarden.sql.relations import SEQ
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
-from lakewarden.operations.read import Wanted
+from lakewarden.operations.reading.scope import Wanted
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown

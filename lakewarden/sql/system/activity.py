@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from lakewarden.catalog.live import LiveQueries
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
 from lakewarden.delta.place import place_of
-from lakewarden.operations.node import this_node
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.planning.pending import pending_in
-from lakewarden.report import ScopeTarget
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import described_settings
 from lakewarden.sql.results import Row
 from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
+from lakewarden.state.live_queries import LiveQueries
+from lakewarden.state.node import this_node
 from lakewarden.storage.objects import Missing
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:

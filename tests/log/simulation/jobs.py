@@ -11,12 +11,13 @@ from lakewarden.clock import system_clock
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.drain import drain
 from lakewarden.operations.fanout import Sized, failed_report
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.maintain import MaintainTask
-from lakewarden.operations.restore import RestoreOptions
+from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
-from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState, ScopeTarget
+from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState
 from lakewarden.storage.steps import Steps, together
+from lakewarden.target import ScopeTarget
 from tests.log.simulation.actors import Flusher, Warehouse, expect
 from tests.log.simulation.light import SimScope
 from tests.log.simulation.premises import TABLE, Premises

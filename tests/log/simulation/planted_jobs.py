@@ -11,12 +11,14 @@ from greenlet import getcurrent
 from lakewarden.faults import Reach
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING
-from lakewarden.operations import flush, rewind
+from lakewarden.operations import rewind
 from lakewarden.operations.floors import Unnoted
-from lakewarden.operations.flush import FlushTask, flush_scopes
+from lakewarden.operations.flush import run as flush
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.presence import Presence
-from lakewarden.report import ScopeReport, ScopeTarget
+from lakewarden.report import ScopeReport
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 from tests.log.simulation.planted import Fault
 from tests.log.simulation.premises import Premises

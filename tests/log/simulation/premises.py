@@ -15,20 +15,21 @@ from unittest.mock import patch
 from greenlet import getcurrent
 
 from lakewarden import warehouse as warehouse_module
-from lakewarden.catalog.floor import Floor
-from lakewarden.catalog.known import NOTHING, FloorPlace, Known
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
-from lakewarden.catalog.registry import ScopeRegistry
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.view import read_view
-from lakewarden.operations import floors, flush, maintain, presence
-from lakewarden.report import ScopeTarget
+from lakewarden.operations import floors, maintain, presence
+from lakewarden.operations.flush import run as flush
 from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings, Settings
+from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known
+from lakewarden.state.floors import Floor
+from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 from tests.log.simulation import actors
 from tests.log.simulation.light import rows_in

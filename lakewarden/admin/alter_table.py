@@ -1,0 +1,66 @@
+"""Altering a table: one change of the catalog, after a look at the rows where the change depends on them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lakewarden.catalog.changes import check_still, replace_table
+from lakewarden.catalog.evolution import Alteration, altered, tightens
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import ConstraintViolation, InUse
+from lakewarden.operations.reading.scope import read_stream_scope, read_strong
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import Warehouse, find_table
+
+
+def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
+    """Raises:
+    NotFound: no such table, or no such storage.
+    InvalidArgument, AlreadyExists: as `catalog.evolution.altered`; nothing was changed.
+    ConstraintViolation: NOT NULL, and a row has NULL there.
+    InUse: another storage, or another USE_USER_STORAGE, while scopes lie where they do; or its place there is another table's.
+    """
+
+    def step(catalog: Catalog) -> Catalog:
+        before = find_table(catalog, name)
+        after = altered(before, change, warehouse.clock())
+        changed = replace_table(catalog, after, warehouse.base)
+        column = tightens(before, change)
+        if column is not None:
+            _check_no_null(warehouse, catalog, before, column)
+        moved = after.options.storage_id != before.options.storage_id
+        if moved or after.options.use_user_storage != before.options.use_user_storage:
+            check_still(before)
+            _check_not_cold(warehouse, catalog, before)
+        return changed
+
+    return find_table(warehouse.catalog.change(step), name)
+
+
+def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column: str) -> None:
+    """Looks at every row, hot and cold. Whoever writes NULL at this very moment is not seen; such a row stays readable."""
+    for scope in _scopes_with_rows(warehouse, table):
+        if table.schema.append_only:
+            rows = read_stream_scope(warehouse, table, scope.user or "")
+        else:
+            rows = read_strong(partial(warehouse.target, catalog, scope), warehouse.log(table))
+        if rows.column(column).null_count:
+            raise ConstraintViolation(
+                f"column {column!r} of {table.name} cannot become NOT NULL: a row of {scope} has NULL there"
+            )
+
+
+def _scopes_with_rows(warehouse: Warehouse, table: Table) -> list[Scope]:
+    hot = warehouse.log(table).view().pending
+    return sorted({*scopes_of(warehouse, table, None), *(Scope(table.name, user or None) for user in hot)}, key=str)
+
+
+def _check_not_cold(warehouse: Warehouse, catalog: Catalog, table: Table) -> None:
+    cold = [scope for scope in scopes_of(warehouse, table, None) if open_scope(warehouse.target(catalog, scope))]
+    if cold:
+        raise InUse(
+            f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which an option does not move: move the table"
+            f" (lakewarden move {table.name} --to STORAGE, or STORAGE MOVE TABLE {table.name} TO STORAGE)"
+        )

@@ -1,0 +1,51 @@
+"""A session at the gate: what it is refused, and whose place it takes, stands in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakewarden.access.gate import Guarded, Session, allow, impersonate
+from lakewarden.access.rights import Act
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.users import role_of
+from lakewarden.errors import PermissionDenied
+from lakewarden.state.audit import AuditLog
+
+
+@dataclass(frozen=True)
+class Door:
+    """One session's way through the gate."""
+
+    session: Session
+    audit: AuditLog
+
+    def allow(self, act: Act, table: Guarded | None = None) -> None:
+        """As `gate.allow`; a denial is noted first."""
+        with self.watched("warehouse" if table is None else f"table:{table.name}"):
+            allow(self.session, act, table)
+
+    @contextmanager
+    def watched(self, target: str) -> Iterator[None]:
+        """Notes a denial from within."""
+        try:
+            yield
+        except PermissionDenied as denied:
+            self.audit.note(self.session, "DENIED", target, denied.message)
+            raise
+
+    def execute_as(self, catalog: Catalog, user: str) -> Door:
+        """The door of another user, for EXECUTE AS USER; noted whether it opens or not.
+
+        Raises:
+            PermissionDenied: the role may not take that user's place.
+        """
+        target = f"user:{user}"
+        try:
+            taken = impersonate(self.session, user, role_of(catalog, user))
+        except PermissionDenied as denied:
+            self.audit.note(self.session, "EXECUTE_AS_USER_DENIED", target, denied.message, subject=user)
+            raise
+        self.audit.note(self.session, "EXECUTE_AS_USER", target, f"role {taken.role}", subject=user)
+        return Door(taken, self.audit)

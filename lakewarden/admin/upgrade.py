@@ -1,0 +1,131 @@
+"""From format 1 to format 2: identities for storages, floors for tables, and then the number that older releases refuse.
+
+Every step may be repeated, and nothing is different for anybody before the last one. Releases that know format 1 alone have
+to be stopped before: one that has the warehouse open does not look at the number again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from lakewarden.catalog.changes import identify
+from lakewarden.catalog.model import Catalog, Storage
+from lakewarden.delta.lifecycle.freezing import frozen_version, is_frozen
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Corrupt, StorageUnavailable
+from lakewarden.log.logs import Logs
+from lakewarden.operations.floors import Noted, raise_floors
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.state.floor_entries import Known
+from lakewarden.state.founding import FILE, NEWEST_FORMAT, Identity
+from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.owner import Owner, claim_for, owner_of
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse, cold_tables
+
+_AT_ONCE = 8
+"""Opening a table mostly waits for its store."""
+
+
+@dataclass(frozen=True)
+class UpgradedStorage:
+    """A storage of an upgraded warehouse; `scopes` are those with a table on it."""
+
+    storage_id: str
+    base: str
+    identity: str
+    scopes: int
+    format: int = NEWEST_FORMAT
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A scope's table as it is now; None where there is none, and none has to be there."""
+
+    target: ScopeTarget
+    known: Known | None
+
+
+def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
+    """Brings the warehouse to the newest format; one that has it is only completed. Who has it open opens it again.
+
+    Raises:
+        StorageUnavailable, StorageRefused: a storage cannot be reached, or is not the one that the catalog means.
+        Corrupt: a scope that was flushed has no readable table.
+        Nothing was upgraded then: put right what the message names, and upgrade again.
+    """
+    catalog = warehouse.catalog.read()
+    for storage in catalog.storages.values():
+        _check_storage(warehouse, storage)
+    _look_at(warehouse, catalog)
+    for storage in catalog.storages.values():
+        _identify(warehouse, storage)
+    newest = replace(warehouse, format=NEWEST_FORMAT, logs=Logs(warehouse.state))
+    catalog = newest.catalog.read()
+    found = [one for one in _look_at(newest, catalog) if one.known is not None]
+    raise_floors([Noted(one.target, one.known) for one in found if one.known is not None]).check()
+    _write_format(warehouse.state, Identity(NEWEST_FORMAT, warehouse.id))
+    return [_report(newest, storage, found) for storage in catalog.storages.values()]
+
+
+def _check_storage(warehouse: Warehouse, storage: Storage) -> None:
+    """Raises:
+    StorageUnavailable: the place is not the storage: it has no marker, which all but `local` got when they were created.
+    """
+    owner = owner_of(open_store(warehouse.location(storage)))
+    made_here = storage.created_at is not None
+    if (owner is None and made_here) or (owner is not None and owner.warehouse != warehouse.id):
+        raise StorageUnavailable(
+            f"storage {storage.id!r} at {warehouse.base(storage)} has not the marker of this warehouse: is it mounted?"
+        )
+
+
+def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
+    """Every registered scope's table.
+
+    Raises:
+        Corrupt: one is missing or unreadable.
+    """
+    found: list[_Found] = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for table in cold_tables(catalog):
+            view = warehouse.log(table).view()
+            targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
+            flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
+            found += pool.map(partial(_look, flushed=flushed), targets)
+    return found
+
+
+def _look(target: ScopeTarget, *, flushed: bool) -> _Found:
+    table = ScopeTable.open(target.location)
+    if table is not None:
+        state = table.state(target.app_id)
+        version = frozen_version(table, target) if is_frozen(table, target) else table.version  # no more of it is moved
+        return _Found(target, Known(version, state.last_seq, state.rows, state.last_seq))
+    if flushed:
+        raise Corrupt(
+            f"{target.scope} has no table at {target.uri}: if its first flush was cut off, flush it; if its storage is not"
+            " mounted, or its table was lost, put it back; if it is to go, erase or drop it. Then upgrade again"
+        )
+    return _Found(target, None)
+
+
+def _identify(warehouse: Warehouse, storage: Storage) -> None:
+    identity = claim_for(open_store(warehouse.location(storage)), Owner(warehouse.id, storage.identity or warehouse.new_id()))
+    warehouse.catalog.change(lambda catalog: identify(catalog, storage.id, identity))
+
+
+def _write_format(state: ObjectStore, identity: Identity) -> None:
+    state.put(FILE, json.dumps(asdict(identity)).encode())
+    sync({state.uri})
+
+
+def _report(warehouse: Warehouse, storage: Storage, found: Sequence[_Found]) -> UpgradedStorage:
+    root = warehouse.root(storage)
+    return UpgradedStorage(storage.id, root.location.uri, root.identity, sum(one.target.root == root for one in found))

@@ -1,0 +1,148 @@
+"""A commit of ours as Delta's log has it: one JSON object a line.
+
+Only what a plain table needs (delta/commit_log/plain.py): the rest of Delta's protocol is left to delta-rs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from deltalake import DeltaTable
+
+from lakewarden.clock import to_millis
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.version import VERSION
+
+READER, WRITER = 1, 2
+"""Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md)."""
+
+_ENGINE = f"Lakewarden/{VERSION}"
+
+Mode = Literal["ErrorIfExists", "Append", "Overwrite"]
+
+Action = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class TableHead:
+    """What a table says of itself, as Delta's `metaData` action has it. `created_ms` since the epoch."""
+
+    id: str
+    schema: str
+    configuration: Mapping[str, str]
+    created_ms: int | None
+    name: str | None = None
+    description: str | None = None
+
+    @classmethod
+    def of(cls, table: DeltaTable) -> TableHead:
+        found = table.metadata()
+        return cls(
+            str(found.id), table.schema().to_json(), dict(found.configuration), found.created_time, found.name, found.description
+        )
+
+    def with_schema(self, schema: str) -> TableHead:
+        return replace(self, schema=schema)
+
+    def with_property(self, name: str, value: str) -> TableHead:
+        return replace(self, configuration={**self.configuration, name: value})
+
+    def action(self) -> Action:
+        return {
+            "metaData": {
+                "id": self.id,
+                "name": self.name,
+                "description": self.description,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": self.schema,
+                "partitionColumns": [],
+                "configuration": dict(self.configuration),
+                "createdTime": self.created_ms,
+            }
+        }
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to a table. `head` where it changes what the table says of itself, or begins it."""
+
+    stamp: CommitStamp
+    transactions: Mapping[str, int]
+    mode: Mode = "Append"
+    adds: Sequence[NewFile] = ()
+    removes: Sequence[DataFile] = ()
+    head: TableHead | None = None
+    data_change: bool = True
+    operation: str = "WRITE"
+    """Delta's own word, for those who do not know the stamp."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Of all files that it names."""
+        return [*(file.path for file in self.adds), *(file.path for file in self.removes)]
+
+
+def commit_text(change: Change, read_version: int | None, written_at: datetime, now: datetime, new_id: str) -> bytes:
+    """The whole commit.
+
+    Args:
+        read_version: the version that it was made from; None for the first.
+        written_at: when it was made; readers order nothing by it, but `restore` and `vacuum` go by it.
+        now: when its files were written, by the caller's clock.
+        new_id: no other commit has the same, whatever else they share.
+    """
+    lines = [_info(change, read_version, written_at, new_id)]
+    if read_version is None:
+        lines.append({"protocol": {"minReaderVersion": READER, "minWriterVersion": WRITER}})
+    if change.head is not None:
+        lines.append(change.head.action())
+    lines += (_add(file, now, change.data_change) for file in change.adds)
+    lines += (_remove(file, now, change.data_change) for file in change.removes)
+    lines += ({"txn": {"appId": app, "version": version}} for app, version in change.transactions.items())
+    return "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode() + b"\n"
+
+
+def _info(change: Change, read_version: int | None, written_at: datetime, new_id: str) -> Action:
+    made_from = {} if read_version is None else {"readVersion": read_version}
+    return {
+        "commitInfo": {
+            "timestamp": to_millis(written_at),
+            "operation": change.operation,
+            "operationParameters": {"mode": change.mode},
+            **made_from,
+            "engineInfo": _ENGINE,
+            "txnId": new_id,
+            "userMetadata": change.stamp.text(),
+        }
+    }
+
+
+def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
+    return {
+        "add": {
+            "path": file.path,
+            "partitionValues": {},
+            "size": file.size,
+            "modificationTime": to_millis(now),
+            "dataChange": data_change,
+            "stats": file.stats,
+        }
+    }
+
+
+def _remove(file: DataFile, now: datetime, data_change: bool) -> Action:
+    return {
+        "remove": {
+            "path": file.path,
+            "deletionTimestamp": to_millis(now),
+            "dataChange": data_change,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": file.size,
+        }
+    }

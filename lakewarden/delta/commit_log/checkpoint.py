@@ -1,0 +1,124 @@
+"""Checkpoints, which delta-rs makes: of a table on a disk in its place, of one on an object store on a copy of the log's tail.
+
+On an object store itself it would read that tail twice and the last checkpoint in eleven ranges, and what it leaves costs every
+opening five requests more than it must (docs/decisions/0017-checkpoints-on-object-stores.md).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+
+from lakewarden.connection import Location
+from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
+from lakewarden.delta.commit_log.opening import opened
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.place import Place, place_of
+from lakewarden.errors import LakewardenError
+from lakewarden.storage.objects import Missing
+
+_INTERVAL = 100
+"""delta-rs's own, where the table says nothing."""
+
+_LONGEST = 20
+"""Commits in a tail that is copied, one after the other; delta-rs itself reads a longer one at once."""
+
+_FOR_SIDECARS = "sidecar"
+"""A column that delta-rs writes into every checkpoint, and that only those of tables with a feature of their own (V2) fill:
+where it is, every reader looks into it."""
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    """The checkpoint, and what `_last_checkpoint` says about it."""
+
+    data: bytes
+    hint: bytes
+
+
+def is_due(version: int, interval: str) -> bool:
+    """Whether a checkpoint follows this commit, as delta-rs counts; `interval` is what the table's property says, or empty."""
+    every = int(interval) if interval.isdecimal() else 0
+    return (version + 1) % (every or _INTERVAL) == 0
+
+
+def write_checkpoint(location: Location, version: int) -> None:
+    """Writes the checkpoint of a version that was just committed. A table that was fenced since, or has a later one, gets none.
+
+    Raises:
+        StorageUnavailable, StorageRefused, Corrupt: there is none now, and the table is as good without.
+    """
+    place = place_of(location)
+    last = _last(place)
+    if last >= version:
+        return
+    tail = _tail(place, last, version)
+    made = None if tail is None else _made(tail, version)
+    if made is not None:
+        place.replace(checkpoint_name(version), made.data)
+        place.replace(LAST_CHECKPOINT, made.hint)
+    elif CommitLog(place).read(version) is not None:
+        checkpoint_in_place(location, version)
+
+
+def checkpoint_in_place(location: Location, version: int) -> None:
+    """Has delta-rs write the checkpoint where the table is: on a disk, reading costs little. Raises as `write_checkpoint`."""
+    with delta_errors(f"cannot checkpoint {location}"):
+        opened(location, version).create_checkpoint()
+
+
+def _tail(place: Place, last: int, version: int) -> dict[str, bytes] | None:
+    """By name, what shows this version: the last checkpoint and the commits since. None where that is too much, or something
+    of it is missing, emptied by a fence, or in several parts.
+    """
+    names = [commit_name(number) for number in range(last + 1, version + 1)]
+    if len(names) > _LONGEST:
+        return None
+    if last >= 0:
+        names.append(checkpoint_name(last))
+    try:
+        found = {name: place.read(name) for name in names}
+    except Missing:
+        return None
+    return found if all(found.values()) else None
+
+
+def _last(place: Place) -> int:
+    """The version of the last checkpoint; -1 where none is known."""
+    try:
+        return int(json.loads(place.read(LAST_CHECKPOINT))["version"])
+    except (Missing, ValueError, KeyError, TypeError):
+        return -1
+
+
+def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
+    """None where it cannot be made here: the temporary directory is full, or the tail is not all that it takes."""
+    try:
+        with delta_errors("cannot make a checkpoint here"), TemporaryDirectory(prefix="lakewarden-") as copy:
+            (Path(copy) / LOG).mkdir()
+            for name, data in tail.items():
+                (Path(copy) / name).write_bytes(data)
+            DeltaTable(copy, version=version).create_checkpoint()
+            actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
+            said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
+    except LakewardenError:  # delta-rs is asked again, on the store itself
+        return None
+    return _lean(actions, said)
+
+
+def _lean(actions: pa.Table, said: dict[str, object]) -> _Checkpoint:
+    """The same actions without the column that nothing uses, and their schema beside them: nobody has to look for either."""
+    if _FOR_SIDECARS in actions.column_names and actions.column(_FOR_SIDECARS).null_count == actions.num_rows:
+        actions = actions.drop_columns([_FOR_SIDECARS])
+    out = pa.BufferOutputStream()
+    pq.write_table(actions, out, store_schema=False)
+    data = out.getvalue().to_pybytes()
+    schema = json.loads(Schema.from_arrow(actions.schema).to_json())
+    hint = said | {"sizeInBytes": len(data), "checkpointSchema": schema}
+    return _Checkpoint(data, json.dumps(hint, separators=(",", ":")).encode())

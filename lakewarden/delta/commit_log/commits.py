@@ -1,0 +1,120 @@
+"""Delta's own log, commit by commit: what history shows, and which versions can still be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from urllib.parse import unquote
+
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.place import Place
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import Missing
+
+LOG = "_delta_log"
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+"""Names the newest checkpoint, so that readers need not look for it."""
+
+_COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json$")
+_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint.*\.parquet$")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit's `commitInfo`, empty where its writer left none, and its transaction identifiers."""
+
+    version: int
+    info: dict[str, object]
+    transactions: dict[str, int]
+    """Its transaction identifiers: version by application id."""
+    digest: str
+    """SHA-256 of its text: tells it from any other commit of that version."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch as its writer's clock said; 0 where it said nothing. Order is by version, not by this."""
+        found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
+        return found if isinstance(found, int) else 0
+
+
+def is_fence(commit: Commit) -> bool:
+    """Whether nothing that was committed before it is there any more."""
+    text = commit.info.get("userMetadata")
+    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    return stamp is not None and stamp.operation in (DROP, ERASE)
+
+
+class CommitLog:
+    """The commits under one scope's `_delta_log`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def read(self, version: int) -> Commit | None:
+        """None when there is no such commit, or it has left the log."""
+        try:
+            text = self._place.read(commit_name(version))
+        except Missing:
+            return None
+        if not text:  # emptied below the fence of a dropped table
+            return None
+        return _commit(version, text)
+
+    def digest(self, version: int) -> bytes | None:
+        """What tells a commit from any other; None when there is none, or it has left the log."""
+        try:
+            return sha256(self._place.read(commit_name(version))).digest()
+        except Missing:
+            return None
+
+    def ends_with(self, version: int, digest: bytes) -> bool:
+        """Whether that very commit is the newest: versions follow each other without a gap."""
+        return self.digest(version) == digest and not self._place.has(commit_name(version + 1))
+
+    def added(self, version: int) -> frozenset[str]:
+        """The paths of the files that this commit added. Raises `Missing`."""
+        actions = (json.loads(line) for line in self._place.read(commit_name(version)).splitlines() if b'"add"' in line)
+        return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
+
+    def has(self, version: int) -> bool:
+        return self._place.has(commit_name(version))
+
+    def oldest_readable(self) -> int | None:
+        """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
+        names = self._place.names(LOG)
+        starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
+        if commit_name(0) in names:
+            starts.append(0)
+        return min(starts, default=None)
+
+    def commits(self) -> list[int]:
+        """The versions whose commits are still there, ascending."""
+        return [int(found[1]) for name in self._place.names(LOG) if (found := _COMMIT.match(name))]
+
+
+def commit_name(version: int) -> str:
+    return f"{LOG}/{version:020d}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """Of a checkpoint in one part."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def _commit(version: int, text: bytes) -> Commit:
+    info: dict[str, object] = {}
+    transactions: dict[str, int] = {}
+    for line in text.splitlines():
+        if b'"commitInfo"' not in line and b'"txn"' not in line:
+            continue
+        try:
+            action = json.loads(line)
+        except ValueError as error:
+            raise Corrupt(f"commit {version} is no JSON: {error}") from error
+        if isinstance(found := action.get("commitInfo"), dict):
+            info = found
+        if isinstance(found := action.get("txn"), dict):
+            transactions[found["appId"]] = found["version"]
+    return Commit(version, info, transactions, sha256(text).hexdigest())

@@ -1,0 +1,56 @@
+"""What every commit of ours carries and is asked, whoever writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.clock import HELD_AT_MOST, CarriedClock, Clock
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.errors import Conflict
+
+BATCH_APP = "lakewarden/batch"
+"""Application id whose transaction version is the number of the scope's last `batch-<N>` file: it survives the loss of
+manifest.json, compactions, checkpoints and restores, and costs no look at the files."""
+
+
+@dataclass(frozen=True)
+class Committer:
+    """For whom commits are made. `since`: when the scope's place was looked up, by the clock."""
+
+    job_id: str
+    since: datetime
+    clock: Clock
+
+
+class TooLate(Conflict):
+    """Somebody else has gone on, or may have: the same must not be tried again on what is there now."""
+
+
+def check_held(what: str, since: datetime, now: datetime) -> None:
+    """To be asked before every change of a scope that cannot be taken back: each commit asks by itself.
+
+    Args:
+        what: what is about to be done, as `the flush of chat.notes`.
+        since: when its place was looked up, or what it relies on was read; by the clock of `now`.
+
+    Raises:
+        TooLate: that was more than `HELD_AT_MOST` ago; nothing was changed.
+    """
+    if now - since > HELD_AT_MOST:
+        raise TooLate(
+            f"{what} was planned {now - since} ago, and what was there may have been given up and begun anew: do it again"
+        )
+
+
+def held_still(stamp: CommitStamp, since: datetime, now: datetime) -> Callable[[], None]:
+    """For a commit that takes several steps: asks `check_held` as of the moment at which it is called."""
+    clock = CarriedClock.of(lambda: now)
+    return lambda: check_held(f"{stamp.operation} by job {stamp.job_id}", since, clock())
+
+
+def transactions_of(transaction: tuple[str, int] | None = None, batch: int | None = None) -> dict[str, int]:
+    """A commit's transaction identifiers: version by application id."""
+    given = dict([transaction]) if transaction else {}
+    return given if batch is None else given | {BATCH_APP: batch}

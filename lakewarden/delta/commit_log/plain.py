@@ -1,0 +1,49 @@
+"""Which tables we write to by ourselves: those that use nothing of Delta but files, columns, properties and transactions.
+
+Every table that Lakewarden makes is one. Where another program gave a table more (a feature, a property of Delta's that says
+what writers have to do, a partition, a path that the log spells otherwise), delta-rs writes the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from deltalake import DeltaTable
+
+from lakewarden.delta.commit_log.actions import READER, WRITER
+
+_OURS = "lakewarden."
+_HARMLESS = frozenset({"delta.checkpointInterval", "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"})
+"""Properties that ask nothing of who writes a commit."""
+
+_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
+"""A path that reads the same whether it is taken for a URL or not: the log has URLs, and its spellings are compared."""
+
+
+def is_plain(table: DeltaTable, paths: Iterable[str]) -> bool:
+    """Whether a commit of ours to this table, with these files added or removed, says all that Delta asks for."""
+    protocol, metadata = table.protocol(), table.metadata()
+    return (
+        protocol.min_reader_version == READER
+        and protocol.min_writer_version <= WRITER
+        and not metadata.partition_columns
+        and all(name in _HARMLESS or name.startswith(_OURS) for name in metadata.configuration)
+        and _has_plain_columns(table.schema().to_json())
+        and all(map(_PATH.fullmatch, paths))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _has_plain_columns(schema_json: str) -> bool:
+    """No column has an invariant, a generated value, an identity or a mapping."""
+    return all(
+        name.startswith(_OURS) for field in json.loads(schema_json)["fields"] for name in (field.get("metadata") or {})
+    ) and not _has_nested(schema_json)
+
+
+def _has_nested(schema_json: str) -> bool:
+    """Fields inside a field could ask for the same."""
+    return any(not isinstance(field["type"], str) for field in json.loads(schema_json)["fields"])

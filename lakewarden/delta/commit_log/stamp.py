@@ -1,0 +1,53 @@
+"""What a commit of ours says about itself, in Delta's `userMetadata`: job, operation, parameters, metrics, range of `_seq`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+_MARK = "lakewarden"
+_FORMAT = 1
+MOVE = "MOVE"
+"""Operation of the commits that freeze a scope and let it go again (delta/lifecycle/freezing.py)."""
+DROP = "DROP"
+ERASE = "ERASE"
+"""Operations of the commits that are fences (delta/lifecycle/fence.py)."""
+SWEEP = "SWEEP"
+"""Of the commit with which a fence ends (delta/lifecycle/sweep.py)."""
+
+
+@dataclass(frozen=True)
+class CommitStamp:
+    """`operation` is one of Delta's own names (`WRITE`, `MERGE`, `OPTIMIZE`, `RESTORE`, …); what history shows.
+
+    `first_seq` and `last_seq` are the range of the `log_rows` rows that the commit took from the log; None where it took none. A
+    flush names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
+    """
+
+    job_id: str
+    operation: str
+    parameters: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    first_seq: int | None = None
+    last_seq: int | None = None
+    log_rows: int | None = None
+    app_id: str | None = None
+    user: str | None = None
+
+    def text(self) -> str:
+        """The userMetadata; equal stamps have equal texts."""
+        return json.dumps({_MARK: _FORMAT, **vars(self)}, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def parse(cls, text: str | None) -> CommitStamp | None:
+        """The stamp of a commit of ours, None for anybody else's userMetadata."""
+        try:
+            found = json.loads(text or "null")
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or found.pop(_MARK, None) != _FORMAT:
+            return None
+        try:
+            return cls(**found)
+        except TypeError:  # a later release's field: its commits are then shown as delta-rs names them
+            return None

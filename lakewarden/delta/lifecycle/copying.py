@@ -1,0 +1,94 @@
+"""A scope's table copied elsewhere with its history: the log up to one version, and the files that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.faults import Reach, no_faults
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_VERSION = re.compile(rf"{LOG}/(\d{{20}})\.(json|.*parquet)$")
+_FILES = "_files"
+
+
+@dataclass(frozen=True)
+class CopiedFile:
+    """One file of an export; `path` relative to its root, `size` in bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach = no_faults) -> list[CopiedFile]:
+    """Copies the version that was opened, with what is left of its history. A file that lies there already is not written.
+
+    Raises:
+        Conflict: a live file vanished meanwhile: others rewrote and vacuumed the table; try again.
+    """
+    place = place_of(table.location)
+    log = [name for name in place.names(LOG) if (found := _VERSION.match(name)) and int(found[1]) <= table.version]
+    live = {file.path for file in table.files()}
+    named = sorted(live.union(*(_named(place, name) for name in log)))
+    copied = []
+    for path in [*named, *place.names(_FILES), *log]:  # the log last: a reader never sees files that are not there yet
+        try:
+            data = place.read(path)
+        except Missing:
+            if path in live:
+                raise Conflict(f"{table.uri}/{path} vanished while it was copied; try again") from None
+            continue  # an old version's, vacuumed
+        reach("export:read")
+        copied.append(put_copy(target, f"{folder}/{path}", data))
+    return copied
+
+
+def put_copy(target: ObjectStore, path: str, data: bytes) -> CopiedFile:
+    """Writes a file unless it is there already, byte for byte."""
+    file = CopiedFile(path, len(data), hashlib.sha256(data).hexdigest())
+    try:
+        there = target.get(path)
+    except Missing:
+        there = None
+    if there is None or hashlib.sha256(there).hexdigest() != file.sha256:
+        target.put(path, data)
+    return file
+
+
+def _named(place: Place, name: str) -> set[str]:
+    """Paths of data files within the table that a commit or a checkpoint adds."""
+    try:
+        data = place.read(name)
+    except Missing:
+        return set()
+    adds = _of_commit(name, data) if name.endswith(".json") else _of_checkpoint(data)
+    return {unquote(path) for path in adds if "://" not in path and not path.startswith("/")}
+
+
+def _of_commit(name: str, data: bytes) -> Iterator[str]:
+    for line in data.splitlines():
+        try:
+            add = json.loads(line).get("add") if line.strip() else None
+        except ValueError as error:
+            raise Corrupt(f"{name} is no commit: {error}") from error
+        if add is not None:
+            yield add["path"]
+
+
+def _of_checkpoint(data: bytes) -> Iterable[str]:
+    with delta_errors("cannot read a checkpoint"):
+        adds = pq.read_table(pa.BufferReader(data), columns=["add"]).column("add").to_pylist()
+    return [add["path"] for add in adds if add is not None]

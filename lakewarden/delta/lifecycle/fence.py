@@ -1,0 +1,139 @@
+"""The end of a scope's table: an empty version that stays behind, so that its version numbers never start again.
+
+Somebody may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
+a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A vacuum removes the
+fence once nobody can hold such a snapshot any more (delta/lifecycle/sweep.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
+from lakewarden.delta.commit_log.publish import version_of_unnamed
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
+from lakewarden.delta.create import create_table
+from lakewarden.delta.ownership import begun_anew
+from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.scope import open_place
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+_ATTEMPTS = 20
+"""A flush may commit once more before it learns that the table is gone; more than this is somebody who will not stop."""
+
+Still = Callable[[], None]
+
+_VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
+
+
+def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
+    """Empties the scope's table for good and returns the fence's version; None where there is no table. May be repeated.
+
+    Raises:
+        Conflict: others kept on committing; or it was looked up too long ago, or another table has begun there (`TooLate`).
+    """
+    place = place_of(target.location)
+    for _ in range(_ATTEMPTS):
+        table = open_place(target)
+        if table is None:
+            return None
+        if other := begun_anew(table, target):
+            raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
+        names = place.names()
+        try:
+            version = yield from _emptied(table, target, by)
+        except TooLate:
+            raise
+        except Conflict:
+            continue
+        _clear(place, names, version, by)
+        return version
+    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
+
+
+def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> Steps[int]:
+    """The same, with a watermark that tells a late flush that its rows are settled, also where no table was yet.
+
+    What cannot be opened is removed whole. May be repeated.
+
+    Args:
+        still: raises `TooLate` once the user may begin anew; asked between the look at the table and the commit that follows it.
+
+    Raises:
+        Conflict: others kept on committing; or it was looked up too long ago, or as `still` says (`TooLate`).
+    """
+    place = place_of(target.location)
+    for _ in range(_ATTEMPTS):
+        try:
+            version, names = yield from _settled(target, place, watermark, by, still)
+        except TooLate:
+            raise
+        except Conflict:
+            continue
+        _clear(place, names, version, by)
+        return version
+    raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
+
+
+def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> Steps[tuple[int, list[str]]]:
+    """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
+    in between refuses the fence."""
+    try:
+        table = open_place(target)
+        check_whole(table, target.location)
+        if table is not None:
+            known = table.watermark(target.app_id)
+            settled = watermark if known is None else max(known, watermark)
+            names = place.names()
+            still()
+            return (yield from _emptied(table, target, by, ERASE, (target.app_id, settled))), names
+    except Corrupt:
+        still()
+        place.delete(place.names())
+    names = place.names()
+    stamp = CommitStamp(by.job_id, ERASE)
+    yield from create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
+    yield target.uri
+    return 0, names
+
+
+def _emptied(
+    table: ScopeTable, target: ScopeTarget, by: Committer, operation: str = DROP, transaction: tuple[str, int] | None = None
+) -> Steps[int]:
+    """Commits and checkpoints a version without files, durably: what lies below it is emptied then."""
+    files = table.files()
+    metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
+    stamp = CommitStamp(by.job_id, operation, {}, metrics)
+    yield from table.empty(stamp=stamp, since=by.since, now=by.clock(), transaction=transaction)
+    fenced = open_place(target)
+    if fenced is None:
+        raise Corrupt(f"{target.uri}: the table vanished while it was being dropped")
+    if fenced.files():
+        raise Conflict(f"{target.uri} was written to while it was being dropped")
+    fenced.checkpoint()
+    yield target.uri
+    return fenced.version
+
+
+def _clear(place: Place, names: Sequence[str], fence_version: int, by: Committer) -> None:
+    """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints, and
+    commits that never got their name: they hold values of columns.
+
+    `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
+    came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
+    """
+    place.delete(name for name in names if not name.startswith(f"{LOG}/"))
+    check_held("the fence's end", by.since, by.clock())
+    log = place.names(LOG)
+    older = [name for name in log if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
+    for name in older:
+        if name.endswith(".json"):
+            place.replace(name, b"")
+    place.delete(name for name in older if not name.endswith(".json"))
+    # of writers that died, or are about to be refused
+    place.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

@@ -1,0 +1,145 @@
+"""A scope's table frozen in its place while it is moved: no flush and no restore of ours commits to it any more.
+
+The freeze is a commit, and every commit of a flush or a restore directly follows the snapshot that it was made from. So
+each of them either came before, and is copied with the rest, or is refused, or finds the table frozen when it opens it
+(docs/decisions/0014-moving-by-freezing.md). It names the write log that it is meant for: a table made anew at the same
+place later has another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
+from lakewarden.delta.create import create_table
+from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_place, open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt, InUse
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+_PROPERTY = "lakewarden.frozen"
+"""The log's application id, the token of who set it, and the version that was frozen; `-` where it was let go again."""
+
+_ATTEMPTS = 100
+"""Flushes that may each commit once more before they learn of the move."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What the property says. `token` is that of a lease: who has an older one leaves the table alone."""
+
+    token: int = 0
+    version: int | None = None
+
+
+def _mark(table: ScopeTable, target: ScopeTarget) -> _Mark:
+    app_id, _, rest = table.property(_PROPERTY).partition(" ")
+    if app_id != target.app_id:
+        return _Mark()
+    token, _, version = rest.partition(" ")
+    return _Mark(int(token), None if version == "-" else int(version))
+
+
+def is_frozen(table: ScopeTable, target: ScopeTarget) -> bool:
+    return _mark(table, target).version is not None
+
+
+def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
+    """Raises:
+    Conflict: the table was moved since the target was looked up, or is on its way.
+    """
+    if table is not None and is_frozen(table, target):
+        raise Conflict(f"{target.scope} is being moved away from {target.uri}, or was just now: try again")
+
+
+def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
+    """Freezes the scope's table, which is made where there is none, and returns its last version before. May be repeated.
+
+    Raises:
+        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
+        InUse: another program has committed since it was frozen.
+    """
+    for _ in range(_ATTEMPTS):
+        table = open_scope(target)
+        mark = _Mark() if table is None else _taken(table, target, token)
+        if table is not None and mark.version is not None and mark.token == token:
+            return frozen_version(table, target)
+        try:
+            if table is None:
+                yield from create_table(target, (), CommitStamp(by.job_id, MOVE), None, since=by.since, now=by.clock())
+            else:
+                version = table.version if mark.version is None else mark.version
+                yield from _set(table, target, token, str(version), by)
+        except TooLate:
+            raise
+        except Conflict:
+            continue
+    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be frozen; try again")
+
+
+def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
+    """Lets the scope's table go again; False where it was not frozen.
+
+    Raises:
+        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
+    """
+    for _ in range(_ATTEMPTS):
+        table = open_place(target)
+        if table is None or _taken(table, target, token).version is None:
+            return False
+        try:
+            yield from _set(table, target, token, "-", by)
+        except TooLate:
+            raise
+        except Conflict:
+            continue
+        return True
+    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while it was to be let go; try again")
+
+
+def is_left(table: ScopeTable) -> bool:
+    """Whether a fence lies on top: the move has taken all that was there."""
+    newest = CommitLog(place_of(table.location)).read(table.version)
+    return newest is not None and is_fence(newest)
+
+
+def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
+    """The version that was frozen. What of ours lies above changes no rows: the end of a vacuum, a compaction.
+
+    Raises:
+        InUse: another program has committed since it was frozen.
+    """
+    frozen = _mark(table, target).version
+    if frozen is None:
+        raise Corrupt(f"{table.uri} is not frozen any more")
+    log = CommitLog(place_of(table.location))
+    for version in range(frozen + 1, table.version + 1):
+        commit = log.read(version)
+        text = None if commit is None else commit.info.get("userMetadata")
+        if CommitStamp.parse(text if isinstance(text, str) else None) is None:
+            raise InUse(
+                f"{table.uri}: another program committed version {version} after the scope was frozen for its move, which would"
+                " stay behind: keep what it wrote, remove that commit, and stop that program"
+            )
+    return frozen
+
+
+def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
+    """The mark, if it is ours to change. The commit that changes it directly follows this look.
+
+    Raises:
+        Conflict: somebody with a newer token was here, or the scope was left already.
+    """
+    mark = _mark(table, target)
+    if mark.token > token or (mark.version is not None and is_left(table)):
+        raise Conflict(f"the move of {target.scope} was taken over by another process meanwhile; nothing more is changed")
+    return mark
+
+
+def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, by: Committer) -> Steps[None]:
+    stamp = CommitStamp(by.job_id, MOVE, {"frozen": version})
+    yield from table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp, since=by.since, now=by.clock())

@@ -1,0 +1,216 @@
+"""A scope's directory copied to another storage, byte for byte, and looked at there.
+
+Nothing is ever written over and nothing that others made is deleted at the target: a copier that slept, and wakes when the
+scope lives there already, does no harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Condition
+
+from lakewarden.connection import Location
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
+from lakewarden.delta.lifecycle.freezing import is_left
+from lakewarden.delta.manifest import NAME as MANIFEST
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Conflict, Corrupt, InUse
+from lakewarden.faults import Reach, no_faults
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
+
+_VERSION = re.compile(r"(?<!\d)\d{20}(?!\d)")
+_DERIVED = frozenset({MANIFEST, f"{LOG}/_last_checkpoint"})
+"""Made anew at the target: the one at once, the other with the next checkpoint."""
+
+_AT_ONCE = 8
+"""Files of one scope that are copied at once: most of the time is waiting for stores."""
+
+_IN_HAND = 256 << 20
+"""Bytes of files that are held in memory at once, if it is not a single one that is larger."""
+
+_PART = 32 << 20
+"""Bytes that are read back at once."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Files that lie at the target, read back and compared; `bytes` of them."""
+
+    files: tuple[str, ...] = ()
+    bytes: int = 0
+
+
+def copy_data(source: Location, target: Location, by: Committer, reach: Reach = no_faults) -> Copied:
+    """Copies the data files that are there now, whatever version needs them: they never change. One that vanishes is left.
+
+    Raises:
+        Conflict: others have ended the move meanwhile (`TooLate`).
+        InUse: something else lies at the target.
+    """
+    found = [found for found in open_store(source).list("") if found.key.endswith(".parquet") and not _hidden(found.key)]
+    with _Copier(source, target, by, reach) as copier:
+        return copier.copy(found)
+
+
+def copy_frozen(
+    source: ScopeTarget, target: Location, version: int, done: Collection[str], by: Committer, reach: Reach = no_faults
+) -> Copied:
+    """Copies all that a frozen scope has, with its log up to `version`, but for what is `done` already.
+
+    Raises:
+        Corrupt: a file that this version needs is not there.
+        Conflict: it vanished while it was copied; or others have ended the move meanwhile (`TooLate`).
+        InUse: something else lies at the target.
+    """
+    table = open_scope(source, version)
+    if table is None:
+        raise Corrupt(f"{source.uri}: version {version} was frozen and is not there any more")
+    listing = open_store(source.location).list("")
+    live = frozenset(path for path in (file.path for file in table.files()) if "://" not in path)
+    if lost := live.difference(found.key for found in listing):
+        raise Corrupt(f"{source.uri}: {len(lost)} files of version {version} are not there, as {min(lost)}; nothing is moved")
+    wanted = [found for found in listing if _belongs(found.key, version) and found.key not in done]
+    log = [found for found in wanted if found.key.startswith(f"{LOG}/")]
+    with _Copier(source.location, target, by, reach, version, live) as copier:
+        data = copier.copy([found for found in wanted if found not in log])
+        last = copier.copy(log)  # it never names what is not there yet
+    check_arrived(table, target)
+    return Copied(data.files + last.files, data.bytes + last.bytes)
+
+
+def check_arrived(table: ScopeTable, target: Location) -> None:
+    """Raises:
+    Corrupt: what lies at the target is not this version of the table.
+    """
+    arrived = ScopeTable.open(target)
+    if arrived is None or (arrived.version, arrived.files()) != (table.version, table.files()):
+        found = "no table" if arrived is None else f"version {arrived.version} with {len(arrived.files())} files"
+        raise Corrupt(
+            f"{target} shows {found}, and {table.uri} version {table.version} with {len(table.files())}; nothing is moved"
+        )
+
+
+def _belongs(name: str, version: int) -> bool:
+    last = name.rpartition("/")[2]
+    if name in _DERIVED or last.startswith("."):  # Hadoop's checksums, and what a crash left
+        return False
+    return not name.startswith(f"{LOG}/") or all(int(found) <= version for found in _VERSION.findall(last))
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in name.split("/"))
+
+
+class _Copier:
+    """Copies files of one scope, some at once. At its end it looks whether the move has gone on without it."""
+
+    def __init__(
+        self,
+        source: Location,
+        target: Location,
+        by: Committer,
+        reach: Reach,
+        version: int = -1,
+        live: frozenset[str] = frozenset(),
+    ) -> None:
+        """`version` is the last that is copied, -1 as long as none is; `live` its files, which must not be missing."""
+        self._from = open_store(source)
+        self._target = target
+        self._to = open_store(target)
+        self._by = by
+        self._reach = reach
+        self._version = version
+        self._live = live
+        self._made: list[str] = []
+
+    def __enter__(self) -> _Copier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Others may have ended the move while this slept, and have emptied the place since: what came too late goes again.
+
+        A place that is moved to has no fence but one that came along, so nobody needs what was made beside another.
+        """
+        if not self._made:
+            return
+        table = None
+        with suppress(Corrupt):  # half of a log, where this failed
+            table = ScopeTable.open(self._target)
+        if table is not None and table.version > self._version and is_left(table):
+            self._to.delete(self._made)
+            raise TooLate(f"the move to {self._target} was ended by another process meanwhile; nothing is left of this one")
+
+    def copy(self, found: Sequence[StoredObject]) -> Copied:
+        room = _Room(_IN_HAND)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            sizes = list(pool.map(lambda each: self._in(room, each), found))
+        done = [(each.key, size) for each, size in zip(found, sizes, strict=True) if size is not None]
+        return Copied(tuple(name for name, _ in done), sum(size for _, size in done))
+
+    def _in(self, room: _Room, found: StoredObject) -> int | None:
+        room.enter(found.size)
+        try:
+            return self._copy(found.key)
+        finally:
+            room.leave(found.size)
+
+    def _copy(self, name: str) -> int | None:
+        """Its bytes; None where it is gone."""
+        try:
+            data = self._from.get(name)
+        except Missing:
+            if name in self._live:
+                raise Conflict(f"{self._from.uri}/{name} vanished while it was copied; try again") from None
+            return None  # an old version's, which a vacuum took
+        self._reach("move:read")
+        check_held(f"the copy of {self._from.uri}", self._by.since, self._by.clock())
+        size, digest = len(data), hashlib.sha256(data).digest()
+        self._put(name, data)
+        del data
+        if _digest(self._to, name, size) != digest:
+            raise InUse(f"{self._to.uri}/{name} is not what was copied there: it has another checksum; remove it")
+        return size
+
+    def _put(self, name: str, data: bytes) -> None:
+        """Writes it where nothing lies; what does is from an earlier try, as the look at it tells."""
+        try:
+            self._to.create(name, data)
+        except AlreadyThere:
+            return
+        self._made.append(name)
+
+
+def _digest(store: ObjectStore, name: str, size: int) -> bytes:
+    """Of all that lies there. One byte more is asked for: another file may begin with the same."""
+    digest = hashlib.sha256()
+    for start in range(0, size + 1, _PART):
+        digest.update(store.get_range(name, start, min(_PART, size + 1 - start)))
+    return digest.digest()
+
+
+@dataclass
+class _Room:
+    """Lets in as many bytes at once, and a larger file alone."""
+
+    bytes: int
+    _taken: int = 0
+    _changed: Condition = field(default_factory=Condition)
+
+    def enter(self, size: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self.bytes)
+            self._taken += size
+
+    def leave(self, size: int) -> None:
+        with self._changed:
+            self._taken -= size
+            self._changed.notify_all()

@@ -1,0 +1,96 @@
+"""The end of a fence (delta/lifecycle/fence.py): removed, with all that late writers left beside it.
+
+Deletes can't be fenced, and a user may start anew at this very moment. So a fence is first marked, by a strict commit: who
+opened the table before that is refused, who opens it after that waits. Then all goes but the checkpoint of the marked
+version, and that one last: whatever dies in between leaves a table that says what it is, or none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Literal
+
+from lakewarden.connection import Location
+from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence
+from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
+from lakewarden.delta.place import place_of
+from lakewarden.delta.table import SWEPT, ScopeTable
+from lakewarden.errors import Conflict
+from lakewarden.faults import Reach, no_faults
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+
+_DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
+"""Data files, also those in a flush's directory; what else lies deeper may be another scope."""
+
+Still = Callable[[], None]
+
+Fate = Literal["gone", "in use", "too young"]
+"""Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
+
+
+def sweep_fence(location: Location, before: datetime, by: Committer, still: Still, *, reach: Reach = no_faults) -> Steps[Fate]:
+    """Removes a fence if everything in its place was written before that moment. May be repeated.
+
+    Args:
+        still: raises `Conflict` when somebody else may be at it; asked right before the deletes.
+
+    Raises:
+        Corrupt, StorageUnavailable: the place can't be read; nothing was removed.
+    """
+    listing = open_store(location).list("")
+    table = ScopeTable.open(location)
+    if table is None:  # no fence any more; what a writer left that came later than the last sweep
+        place_of(location).delete(found.key for found in listing if _is_data(found) and found.modified < before)
+        _remove_directories(location)
+        return "gone"
+    if not table.is_swept:
+        commit = CommitLog(place_of(location)).read(table.version)
+        if commit is None or not is_fence(commit):
+            return "in use"
+        if any(found.modified >= before for found in listing):
+            return "too young"
+        try:
+            yield from table.empty(stamp=CommitStamp(by.job_id, SWEEP), since=by.since, now=by.clock(), transaction=(SWEPT, 1))
+        except Conflict:
+            return "in use"
+        reach("sweep:marked")
+        table = ScopeTable.open(location)
+        if table is None or not table.is_swept:
+            return "too young"
+    table.checkpoint()
+    yield location.uri  # else a power cut could keep the deletes and lose the mark
+    reach("sweep:checkpointed")
+    still()
+    _remove(location, table.version, [found.key for found in listing if found.modified < before], reach)
+    return "gone"
+
+
+def _remove(location: Location, version: int, old: list[str], reach: Reach) -> None:
+    place = place_of(location)
+    last = checkpoint_name(version)
+    place.delete(name for name in sorted({*old, *place.names(LOG)}) if name != last)
+    reach("sweep:emptied")
+    place.delete([last])
+    _remove_directories(location)
+
+
+def _is_data(found: StoredObject) -> bool:
+    return _DATA.fullmatch(found.key) is not None
+
+
+def _remove_directories(location: Location) -> None:
+    """Empty ones, on a disk: their name may be the id of somebody who was erased."""
+    root = local_path(location.uri)
+    if root is None:
+        return
+    for folder, _, _ in os.walk(root, topdown=False):
+        with suppress(OSError):  # not empty, or used again just now
+            os.rmdir(folder)

@@ -1,0 +1,118 @@
+"""The footer of a data file: what it says of itself, and what a file that Spark wrote is, told from its footer alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.connection import Location
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.files import SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, seq_range
+from lakewarden.delta.parquet.schema import SEQ, file_schema
+from lakewarden.delta.parquet.stats import ColumnFacts, stats_text
+from lakewarden.errors import Corrupt
+from lakewarden.scope import Scope
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
+
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_MAGIC = b"PAR1"
+_ENDING = 8
+"""A footer's length and the magic bytes, at the very end."""
+
+_TAIL = 64 << 10
+"""Bytes that are read at first: the footer of a few dozen columns and row groups."""
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a data file tells about itself: whose rows it holds, and of which schema version. A file of others says neither."""
+
+    rows: int
+    schema_version: int | None
+    table: str | None = None
+    user: str | None = None
+    """None in files of a SHARED table too."""
+    settled_upto: int | None = None
+    """The last possible `_seq` of what the flush that wrote it took from the log: its rows survived all deletions up to there."""
+
+    def of_another(self, scope: Scope) -> bool:
+        """Whether it says that it is another scope's. A file of others says nothing."""
+        return self.table is not None and (self.table, self.user) != (str(scope.table), scope.user)
+
+
+def footer_of(metadata: pq.FileMetaData) -> Footer:
+    keys = metadata.metadata or {}
+    version, table, user, settled = (_said(keys, key) for key in (VERSION_KEY, TABLE_KEY, USER_KEY, SETTLED_KEY))
+    upto = None if settled is None else int(settled)
+    return Footer(metadata.num_rows, None if version is None else int(version), table, user, upto)
+
+
+def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
+    """A file of the newest schema's columns and `_seq` that Spark wrote, by one read of its end, or two.
+
+    Raises:
+        Corrupt: it has not these columns, or is no Parquet.
+    """
+    metadata = _read(target.location, path, size)
+    schema = file_schema(target.schema)
+    with delta_errors(f"cannot read {path}"):
+        found = metadata.schema.to_arrow_schema()
+    if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+        raise Corrupt(f"Spark wrote {path} with the columns {found.to_string(show_field_metadata=False)}, not as it was told")
+    columns = {field.name: _facts(metadata, index, field) for index, field in enumerate(schema)}
+    first, last = seq_range(pa.table({SEQ: columns[SEQ].values}))
+    stats = stats_text(metadata.num_rows, columns.values())
+    return NewFile(path, size, metadata.num_rows, stats, first, last, target.schema.version)
+
+
+def _said(keys: Mapping[bytes, bytes], key: bytes) -> str | None:
+    found = keys.get(key)
+    return _spark_key(keys, key.decode()) if found is None else found.decode()
+
+
+def _spark_key(keys: Mapping[bytes, bytes], name: str) -> Any:
+    """Spark's writer takes no keys of ours, but keeps what a column's metadata say: they stand with `_seq`."""
+    schema = json.loads(keys[_SPARK_SCHEMA]) if _SPARK_SCHEMA in keys else {"fields": []}
+    return next((field["metadata"].get(name) for field in schema["fields"] if field["name"] == SEQ), None)
+
+
+def _read(location: Location, path: str, size: int) -> pq.FileMetaData:
+    store = open_store(location)
+    tail = store.get_range(path, max(0, size - _TAIL), min(size, _TAIL))
+    length = int.from_bytes(tail[-_ENDING:-4], "little") + _ENDING
+    if length > len(tail):
+        tail = store.get_range(path, size - length, length)
+    with delta_errors(f"cannot read {path}"):
+        return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
+
+
+def _facts(metadata: pq.FileMetaData, index: int, field: pa.Field[Any]) -> ColumnFacts:
+    chunks = [metadata.row_group(group).column(index) for group in range(metadata.num_row_groups)]
+    counted = [
+        (told, nulls, chunk.num_values)
+        for chunk in chunks
+        if (told := chunk.statistics) is not None and (nulls := told.null_count) is not None
+    ]
+    if len(counted) < len(chunks):  # values are long, or Spark was told to write none
+        return ColumnFacts(field.name, pa.chunked_array([], field.type), None)
+    ends = [_ends(told, field.type) for told, nulls, values in counted if nulls < values]
+    known = [one for one in ends if one is not None]
+    values = pa.chunked_array(known if len(known) == len(ends) else [], field.type)
+    return ColumnFacts(field.name, values, sum(nulls for _, nulls, _ in counted))
+
+
+def _ends(statistics: pq.Statistics, type_: pa.DataType) -> pa.Array[Any] | None:
+    """None where Parquet has none, as for types without an order; and where there may be a NaN, which it does not tell."""
+    if not statistics.has_min_max or pa.types.is_floating(type_):
+        return None
+    if not pa.types.is_temporal(type_):
+        return pa.array([statistics.min, statistics.max], type_)
+    # as numbers: Python has no moments beyond the year 9999
+    days_or_micros = pa.array([statistics.min_raw, statistics.max_raw], pa.int64())
+    return (days_or_micros.cast(pa.int32()) if pa.types.is_date(type_) else days_or_micros).cast(type_)

@@ -1,0 +1,68 @@
+"""One data file, read under the newest schema: columns are found by id, not by name, so a rename costs no rewrite to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.fitting import field_id, fitted
+from lakewarden.delta.parquet.footer import Footer, footer_of
+from lakewarden.delta.place import Place
+from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing
+
+
+class OpenFile:
+    """A data file whose footer has been read."""
+
+    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
+        self._path = path
+        self._parquet = parquet
+
+    @property
+    def footer(self) -> Footer:
+        return footer_of(self._parquet.metadata)
+
+    def read(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
+        """The wanted columns (a part of `read_schema`), found by id; one that the file has not has its initial value.
+
+        Args:
+            column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.
+        """
+        names = self.names(column_ids)
+        present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
+        return fitted(self.columns(present), wanted, names, self._path)
+
+    def columns(self, names: Sequence[str], *, use_threads: bool = False) -> pa.Table:
+        """Columns as they stand in the file. A task has one core, and no use of threads."""
+        with delta_errors(f"cannot read {self._path}"):
+            return self._parquet.read(list(names), use_threads=use_threads)
+
+    def names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
+        """The file's columns by id; `column_ids` as in `read`."""
+        fields = self._parquet.schema_arrow
+        if self.footer.schema_version is not None:
+            return {field_id(field): field.name for field in fields}
+        return {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
+
+
+def open_file(place: Place, path: str) -> OpenFile:
+    """Reads a file's footer.
+
+    Raises:
+        Corrupt: it is missing or no Parquet.
+        Unsupported: the path leads outside the table, as a shallow clone's do.
+    """
+    if "://" in path or path.startswith("/"):
+        raise Unsupported(f"the file {path} lies outside the table (a shallow clone?); only files of its own are read")
+    try:
+        source = place.source(path)
+    except Missing:
+        raise Corrupt(f"the data file {path} is named by the table and missing") from None
+    reader = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+    with delta_errors(f"cannot read {path}"):
+        return OpenFile(path, pq.ParquetFile(cast("str", reader), pre_buffer=False, coerce_int96_timestamp_unit="us"))

@@ -1,0 +1,147 @@
+"""One schema in three forms: the catalog's, Delta's, and that of a data file.
+
+Columns are told apart by their id: it stands in the Delta column's metadata (`lakewarden.id`) and is the Parquet field
+id of our own files, so a file of an older schema version can be read under a newer one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from deltalake import Schema
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.types import ColumnType
+from lakewarden.delta.parquet.fitting import with_initial
+
+SEQ = "_seq"
+SEQ_ID = 2**31 - 1
+"""Field id of `_seq`: the highest there is, far from those that the catalog gives out."""
+
+_DELTA = {
+    "BOOLEAN": "boolean",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "BYTES": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIME": "long",
+    "UUID": "string",
+    "JSON": "string",
+    "FILE": "string",
+}
+
+
+@dataclass(frozen=True)
+class LiveColumn:
+    """A column as a Delta table has it now. `id` is None where somebody else made the column."""
+
+    name: str
+    type: str
+    nullable: bool
+    id: int | None
+
+
+@lru_cache(maxsize=1024)
+def delta_schema(schema: TableSchema) -> Schema:
+    """The Delta columns: those of the table, and `_seq`, which is nullable because rows of others lack it."""
+    fields = [
+        {
+            "name": column.name,
+            "type": _delta_type(column.type),
+            "nullable": column.nullable or column.null_before,
+            "metadata": {"lakewarden.type": str(column.type), "lakewarden.id": column.id},
+        }
+        for column in schema.columns
+    ]
+    seq = {"name": SEQ, "type": "long", "nullable": True, "metadata": {"lakewarden.id": SEQ_ID}}
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [*fields, seq]}))
+
+
+@lru_cache(maxsize=1024)
+def file_schema(schema: TableSchema) -> pa.Schema:
+    """The columns of a data file, each with its field id. All optional: Delta's NOT NULL is the commit's matter."""
+    fields = [_field(column.name, column.type.arrow, column.id) for column in schema.columns]
+    return pa.schema([*fields, _field(SEQ, pa.int64(), SEQ_ID)])
+
+
+@lru_cache(maxsize=1024)
+def read_schema(schema: TableSchema) -> pa.Schema:
+    """`file_schema`, in which fields also say what rows have that are older than the column (`delta.parquet.fitting`)."""
+    pairs = zip(file_schema(schema), (*schema.columns, None), strict=True)
+    return pa.schema([field if column is None else with_initial(field, column) for field, column in pairs])
+
+
+def _field(name: str, type_: pa.DataType, id_: int) -> pa.Field[Any]:
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(id_)})
+
+
+@lru_cache(maxsize=1024)
+def rows_schema(schema: TableSchema) -> pa.Schema:
+    """The columns of rows in memory: those of `schema`, and `_seq`."""
+    return pa.schema([(field.name, field.type) for field in file_schema(schema)])
+
+
+@lru_cache(maxsize=1024)
+def live_columns(schema_json: str) -> tuple[LiveColumn, ...]:
+    """Reads a Delta schema's JSON text. A nested type is kept as its JSON: no version of ours has one."""
+    return tuple(
+        LiveColumn(field["name"], _text(field["type"]), bool(field["nullable"]), _id(field.get("metadata", {})))
+        for field in json.loads(schema_json)["fields"]
+    )
+
+
+@lru_cache(maxsize=1024)
+def reads_alike(written: TableSchema, now: TableSchema) -> bool:
+    """Whether files of one schema version say the same under another to readers who go by names, as all Delta readers but ours
+    do, as to those who go by ids.
+
+    A column that was dropped since makes the answer no: a later one may take its name. So what reads alike under a version also
+    does under every version that this one reads alike under, and a table's files need not be looked at.
+    """
+    there = {column.id: column for column in now.columns}
+    kept = all(
+        column.id in there and (there[column.id].name, there[column.id].type) == (column.name, column.type)
+        for column in written.columns
+    )
+    known = {column.id for column in written.columns}
+    return kept and all(column.initial is None for column in now.columns if column.id not in known)
+
+
+def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]) -> TableSchema | None:
+    """The newest schema version that these Delta columns are; None when somebody changed them into none of ours."""
+    return next((schema for schema in reversed(schemas) if _is(columns, schema)), None)
+
+
+@lru_cache(maxsize=1024)
+def _is(columns: tuple[LiveColumn, ...], schema: TableSchema) -> bool:
+    wanted = {column.name: (_delta_type(column.type), column.id) for column in schema.columns} | {SEQ: ("long", SEQ_ID)}
+    loose = {column.name for column in schema.columns if column.nullable or column.null_before}
+    found = {column.name: column for column in columns}
+    return found.keys() == wanted.keys() and all(
+        column.type == wanted[name][0]
+        and column.id in (None, wanted[name][1])
+        and (column.nullable or name not in loose)  # a NULL could not be committed
+        for name, column in found.items()
+    )
+
+
+def _delta_type(type_: ColumnType) -> str:
+    return f"decimal({type_.precision},{type_.scale})" if type_.name == "DECIMAL" else _DELTA[type_.name]
+
+
+def _text(delta_type: object) -> str:
+    return delta_type if isinstance(delta_type, str) else json.dumps(delta_type, sort_keys=True)
+
+
+def _id(metadata: dict[str, object]) -> int | None:
+    value = metadata.get("lakewarden.id")
+    return int(value) if isinstance(value, int | float | str) else None

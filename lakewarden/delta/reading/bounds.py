@@ -1,0 +1,81 @@
+"""Bounds on columns, by which rows are passed over: whole files by their statistics, then the rows of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from lakewarden.delta.parquet.files import DataFile
+    from lakewarden.delta.table import ScopeTable
+
+Value = int | str | date | datetime | Decimal
+"""As statistics and Arrow's rows have it; moments are in UTC."""
+
+_CUT_OFF = timedelta(milliseconds=1)
+"""Other writers keep the milliseconds of a moment alone: the file's last one may lie so much later."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Rows below `low` or above `high` are not wanted, nor those where the column is null; None is no bound."""
+
+    column: str
+    low: Value | None = None
+    high: Value | None = None
+
+
+def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
+    """The live files that may have a row within all bounds, in their order. Without statistics, a file may."""
+    files = list(table.files())
+    if not bounds or len(files) < 2:
+        return files
+    adds = table.adds
+    paths = [str(path) for path in adds.column("path").to_pylist()]
+    outside: set[str] = set()
+    for bound in bounds:
+        low, high = (_statistic(table, f"{end}.{bound.column}") for end in ("min", "max"))
+        outside |= {path for path, least, most in zip(paths, low, high, strict=True) if _beyond(bound, least, most)}
+    return [file for file in files if file.path not in outside]
+
+
+def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
+    """The rows within all bounds; all of them where that would leave most."""
+    tests = [test for bound in bounds for test in _tests(rows.column(bound.column), bound)]
+    if not tests:
+        return rows
+    inside = reduce(pc.and_, tests)
+    return rows if 2 * (pc.sum(inside).as_py() or 0) > rows.num_rows else rows.filter(inside)
+
+
+def _tests(column: pa.ChunkedArray[Any], bound: Bound) -> list[Any]:
+    """Not of DECIMALs: Arrow compares only those whose digits together fit 38."""
+    ends = ((bound.low, pc.greater_equal), (bound.high, pc.less_equal))
+    return [compare(column, pa.scalar(value)) for value, compare in ends if value is not None and not isinstance(value, Decimal)]
+
+
+def _statistic(table: ScopeTable, name: str) -> list[object]:
+    adds = table.adds
+    return list(adds.column(name).to_pylist()) if name in adds.column_names else [None] * adds.num_rows
+
+
+def _beyond(bound: Bound, least: object, most: object) -> bool:
+    if isinstance(most, datetime):
+        most += _CUT_OFF
+    return _less(most, bound.low) or _less(bound.high, least)
+
+
+def _less(one: object, other: object) -> bool:
+    """Only values of the same kind compare; text by its bytes in UTF-8, as Parquet and DuckDB do."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, str) and isinstance(other, str):
+        return one.encode() < other.encode()
+    return isinstance(one, (int, date, Decimal)) and bool(one < other)  # type: ignore[operator]  # of one type, as said above

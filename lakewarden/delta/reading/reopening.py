@@ -1,0 +1,50 @@
+"""Snapshots that were opened before: a look at two names in the log tells whether one is still the newest."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakewarden.connection import Location
+    from lakewarden.delta.table import ScopeTable
+    from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class _Kept:
+    table: ScopeTable
+    commit: bytes
+    """Its digest: versions may count anew where a dropped table has long been swept away."""
+
+
+class TableCache:
+    """The newest snapshots of the tables that were read last, for reading alone; safe for threads."""
+
+    def __init__(self, max_tables: int = 64) -> None:
+        self._max_tables = max_tables
+        self._kept: OrderedDict[Location, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, target: ScopeTarget) -> ScopeTable | None:
+        """As `open_scope`."""
+        from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
+        from lakewarden.delta.place import place_of
+        from lakewarden.delta.scope import compared, open_scope
+
+        location = target.location
+        log = CommitLog(place_of(location))
+        kept = self._kept.get(location)
+        if kept is not None and log.ends_with(kept.table.version, kept.commit):
+            return compared(kept.table, target)
+        table = open_scope(target)
+        commit = None if table is None else log.digest(table.version)
+        with self._lock:
+            self._kept.pop(location, None)
+            if table is not None and commit is not None:
+                self._kept[location] = _Kept(table, commit)
+                while len(self._kept) > self._max_tables:
+                    self._kept.popitem(last=False)
+        return table

@@ -1,0 +1,43 @@
+"""Asking for an operation that a runner does later, after looking whether it could be done."""
+
+from __future__ import annotations
+
+from lakewarden.catalog.moving import begin_move
+from lakewarden.errors import InvalidArgument
+from lakewarden.operations.evict import evict
+from lakewarden.operations.request import Asked
+from lakewarden.operations.scopes import named_tables, targets_of
+from lakewarden.state.job import Job, Queueable
+from lakewarden.state.jobs import JobLog
+from lakewarden.storage.paths import check_user
+from lakewarden.warehouse import Warehouse
+
+
+def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, asked: Asked, to: str | None) -> Job:
+    """`to` is the storage of a move.
+
+    Raises:
+        NotFound, InvalidArgument, Unsupported, AlreadyActive: as `Lakehouse.enqueue`.
+    """
+    if operation == "move":
+        return _enqueue_move(warehouse, jobs, asked, to)
+    if to is not None:
+        raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
+    if operation == "evict":
+        evict(warehouse, asked.tables, asked.user, dry_run=True, job_id="")
+    elif operation == "export":
+        if asked.tables or asked.user is None:
+            raise InvalidArgument("an export is all that one user has: name the user, and no table")
+        check_user(asked.user)
+    else:
+        targets_of(warehouse, warehouse.catalog.read(), asked.tables, asked.user)
+    return jobs.enqueue(operation, asked.parameters)
+
+
+def _enqueue_move(warehouse: Warehouse, jobs: JobLog, asked: Asked, to: str | None) -> Job:
+    if len(asked.tables) != 1 or asked.user is not None or to is None:
+        raise InvalidArgument("a move takes one table, with all its users, and the storage that it goes to")
+    catalog = warehouse.catalog.read()
+    name = named_tables(catalog, asked.tables)[0].name
+    begin_move(catalog, name, to, warehouse.base)
+    return jobs.enqueue("move", Asked((str(name),)).parameters | {"to": to})

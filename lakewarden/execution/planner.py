@@ -1,0 +1,118 @@
+"""The planner: makes plans and keeps them (`applier` applies them)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lakewarden.clock import to_millis
+from lakewarden.errors import InvalidArgument
+from lakewarden.execution.operator import Operator
+from lakewarden.operations.flush.plan import plan_flush
+from lakewarden.operations.maintain import options_of, restore_of
+from lakewarden.operations.plans.removals import plan_drop, plan_erase
+from lakewarden.operations.plans.store import PlanLog
+from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
+from lakewarden.operations.request import Asked, Request, check_request
+from lakewarden.operations.scopes import named_tables
+from lakewarden.planning.propose import vacuumable
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.state.erasure_requests import find_asked, nameless
+from lakewarden.warehouse import Warehouse, find_table
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A plan, and the report of each scope, those with nothing to do among them."""
+
+    plan: Plan
+    reports: list[ScopeReport]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The plans of one warehouse."""
+
+    operator: Operator
+
+    def preview(self, request: Request) -> Preview:
+        """Plans, and keeps the plan.
+
+        Raises:
+            InvalidArgument, Unsupported, NotFound: it cannot be requested so, or is too long for a plan.
+        """
+        planned_at = self._warehouse.clock()
+        return self._kept(request, self.look(request), planned_at)
+
+    def preview_asked(self, request: str) -> Plan:
+        """The plan of the erasure that was requested under this keyed hash; errors name the user by it.
+
+        Raises:
+            NotFound, InvalidArgument: nothing was.
+        """
+        asked = find_asked(self._warehouse.state, request)
+        with nameless(asked.user, request):
+            return self.preview(Request("erase", asked.tables, asked.user, deep=asked.deep)).plan
+
+    def look(self, request: Request) -> list[ScopeReport]:
+        """What a plan would say, without one.
+
+        Raises as `preview`.
+        """
+        check_request(request)
+        asked = Asked(request.tables, request.user)
+        match request.operation:
+            case "flush":
+                return plan_flush(self._warehouse, self.operator.flushable(asked))
+            case "evict":
+                return self.operator.evict(asked, dry_run=True)
+            case "drop":
+                return [plan_drop(self._warehouse, TableName.parse(request.tables[0]))]
+            case "erase":
+                return plan_erase(self._warehouse, request)
+            case "restore":
+                return self.operator.restore(*restore_of(request, self._warehouse), discard=request.discard_pending, dry_run=True)
+            case _:
+                return self.operator.maintain(asked, options_of(request, self._warehouse), dry_run=True)
+
+    def due(self, tables: Sequence[str], due: Collection[Scope]) -> list[Plan]:
+        """What maintenance would do now, a plan for each operation, in the order in which they are to be applied.
+
+        A scope that is compacted is not optimized by the same plans: the second would find its files replaced.
+        """
+        warehouse, planned_at = self._warehouse, self._warehouse.clock()
+        names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
+        flush = plan_flush(warehouse, lambda scope: scope in due and scope.table in names)
+        compact, optimize = (self.look(Request(operation, tuple(tables))) for operation in ("compact", "optimize"))
+        folded = {report.scope for report in compact if report.outcome == "planned"}
+        safe = tuple(vacuumable(warehouse, names))
+        vacuum = self.look(Request("vacuum", safe)) if safe else []
+        found = [flush, compact, [report for report in optimize if report.scope not in folded], vacuum]
+        requests = [Request(operation, tuple(tables)) for operation in ("flush", "compact", "optimize")]
+        pairs = zip((*requests, Request("vacuum", safe)), found, strict=True)
+        plans = [self._kept(request, reports, planned_at).plan for request, reports in pairs]
+        return [plan for plan in plans if plan.scopes]
+
+    def _kept(self, request: Request, reports: Sequence[ScopeReport], planned_at: datetime) -> Preview:
+        catalog = self._warehouse.catalog.read()
+        plan_id = f"PL-{to_millis(planned_at):012x}-{self._warehouse.new_id()[:8]}"
+        lines = tuple(
+            PlannedScope.of(report, find_table(catalog, report.scope.table).log_id)
+            for report in reports
+            if report.outcome == "planned"
+        )
+        if len(lines) > MAX_SCOPES:
+            raise InvalidArgument(f"{len(lines)} scopes have something to {request.operation}; a plan has at most {MAX_SCOPES}")
+        plan = Plan(plan_id, self._warehouse.id, planned_at, request, lines)
+        self._log.keep(plan)
+        return Preview(plan, [replace(report, plan_id=plan_id) for report in reports])
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self.operator.warehouse
+
+    @property
+    def _log(self) -> PlanLog:
+        return PlanLog(self._warehouse.state, self._warehouse.erasures)

@@ -1,0 +1,63 @@
+"""Moving rows out of segments that go, as they are: nothing here decodes them. Open rows go into the carry, settled ones
+into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakewarden.clock import NewId
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cuts.cut import Kept
+from lakewarden.log.objects.cuts.history import Leaving
+from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import ObjectStore
+
+
+def make_carry(
+    store: ObjectStore, log_id: str, version: int, moved: Sequence[Sequence[RowRange]], settings: LogSettings, new_id: NewId
+) -> list[str]:
+    """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
+
+    Raises:
+        Missing: an object to copy from was cleaned away.
+    """
+    keys: list[str] = []
+    for chunks in _portions(_copied(store, moved), settings.segment_max_bytes):
+        unique = new_id()
+        keys.append(names.carry_key(log_id, version, unique))
+        store.create(keys[-1], pack_carry(unique, chunks))
+    return keys
+
+
+def make_history(
+    store: ObjectStore, log_id: str, version: int, leaving: Leaving, settings: LogSettings, new_id: NewId
+) -> list[Kept]:
+    """The same of settled chunks."""
+    made: list[Kept] = []
+    for chunks in _portions(_copied(store, leaving.chunks), settings.segment_max_bytes):
+        unique = new_id()
+        key = names.history_key(log_id, version, unique)
+        store.create(key, pack_carry(unique, chunks))
+        made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small))
+    return made
+
+
+def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]]) -> Iterator[Carried]:
+    for ranges in moved:
+        for each, data in zip(ranges, read_chunks(store, ranges), strict=True):
+            yield Carried(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
+
+
+def _portions(chunks: Iterator[Carried], max_bytes: int) -> Iterator[list[Carried]]:
+    portion: list[Carried] = []
+    size = 0
+    for chunk in chunks:
+        if portion and size + len(chunk.data) > max_bytes:
+            yield portion
+            portion, size = [], 0
+        portion.append(chunk)
+        size += len(chunk.data)
+    if portion:
+        yield portion

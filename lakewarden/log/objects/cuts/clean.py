@@ -1,0 +1,53 @@
+"""Removing what no reader needs any more. It may be repeated, interrupted, and done by several at once."""
+
+from __future__ import annotations
+
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cuts.cut import Cut, confirm, newest_cut
+from lakewarden.log.objects.names import Listing
+from lakewarden.storage.objects import ObjectStore
+
+_KEPT = 4
+"""Cuts that stay, the newest among them: as many would have to come and go within one listing of their directory."""
+
+
+def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: Reach = no_faults) -> None:
+    """Removes older cuts, segments that are settled, and carry and history that the newest cut does not name.
+
+    The cut is read before the listing. So it holds, even when newer cuts come meanwhile: what is settled stays so, a
+    carry object made for this cut or an older one is named by a newer one only if this one names it, and one made for
+    a newer cut is not touched (its maker may be about to create that cut). `known` spares its reading where it still counts.
+
+    Raises:
+        NotDurable: the cut may be gone after a crash of the machine; nothing was removed.
+    """
+    cut = newest_cut(store, log_id, known)
+    if cut.version == 0:
+        return
+    confirm(store, log_id, cut)
+    found = names.listing_of(log_id, store.list(names.home(log_id)))
+    for kind, keys in _doomed(log_id, cut, found).items():
+        if keys:
+            store.delete(keys)
+        reach(f"clean:{kind}")
+
+
+def is_old(version: int, newest: int) -> bool:
+    """Whether nobody needs a cut any more.
+
+    A few stay: a directory on disk that is listed while one cut comes and the one before it goes may show neither, and
+    a writer that saw no cut at all would believe that its late segment came in time.
+    """
+    return version <= newest - _KEPT
+
+
+def _doomed(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
+    """Never the newest cut: without it, every number would be free again and every position unsettled."""
+    history = {kept.key for kept in cut.history}
+    return {
+        "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if is_old(version, cut.version)],
+        "segments": [names.segment_key(log_id, position) for position in sorted(found.segments) if position <= cut.upto],
+        "carry": [key for key, version in sorted(found.carry.items()) if version <= cut.version and key not in cut.carry],
+        "history": [key for key, version in sorted(found.history.items()) if version <= cut.version and key not in history],
+    }

@@ -1,0 +1,155 @@
+"""A user's end in a table's log: closed to writers, every row left out, and open again for a new start.
+
+1. A cut names the user as closed. Who looks at the cuts from then on appends nothing of theirs.
+2. A writer who has not looked yet may still put a segment, but only at one of the few positions beyond the last one taken
+   (`place.PROBES`). These are filled with empty segments, so that nothing that others appended is passed over.
+3. A cut settles all of it. Its carry has the open rows of everybody else, its history their settled ones. A put that
+   comes later than that meets the cut.
+4. When nothing of the user is left anywhere, a cut opens the user again. It still says up to where the rows were left out,
+   so that a writer who slept through all of this is told, and does not append old rows to the new start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.clock import NewId
+from lakewarden.errors import Conflict
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.cuts.clean import clean
+from lakewarden.log.objects.cuts.cut import Cut, newest_cut, read_cut
+from lakewarden.log.objects.cuts.next_cut import cut_without
+from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.place import PROBES
+from lakewarden.log.objects.segment import LINKED, pack_segment, read_carry
+from lakewarden.log.objects.view import LogView, check_given_up, read_view
+from lakewarden.log.position import NOTHING, end_of, position_of
+from lakewarden.log.table_log import Mark
+from lakewarden.log.view import PendingRows
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+_ATTEMPTS = 100
+
+
+def close_user(store: ObjectStore, log_id: str, mark: str) -> None:
+    """From now on appends for the user with this keyed hash raise `BeingErased`. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    advance(store, log_id, lambda cut: _closed(cut, mark))
+
+
+def open_user(store: ObjectStore, log_id: str, mark: str) -> None:
+    """Takes the user's writes again; their `_seq` lies beyond every old one. May be repeated."""
+    advance(store, log_id, lambda cut: _opened(cut, mark))
+
+
+def leave_out(
+    store: ObjectStore,
+    log_id: str,
+    user: str,
+    mark: str,
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    now: datetime,
+    segment_format: int = LINKED,
+    found: Callable[[PendingRows], None] = lambda pending: None,
+    reach: Reach = no_faults,
+) -> int:
+    """Removes all rows of a closed user from the log and its history, and the user's name; returns the last `_seq` that is
+    settled thereby.
+
+    `found` is told of the rows before they go. May be repeated.
+
+    Raises:
+        Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
+    """
+    cache = HeaderCache()
+    target = _fill(store, log_id, new_id, segment_format)
+    reach("erase:filled")
+    for _ in range(_ATTEMPTS):
+        view = read_view(store, log_id, cache)
+        done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
+        if done is not None and done >= target:
+            _forget_name(store, log_id, user)
+            return end_of(done)
+        if view.last_position < target:
+            continue  # the listing passed one over
+        if user in view.pending:
+            found(view.pending[user])
+        try:
+            history = {kept: read_carry(store, kept.key) for kept in view.cut.history}
+            make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach)
+        except Missing as gone:  # others cleaned away what was to be copied
+            check_given_up(store, view, gone)
+            cache = HeaderCache()
+    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
+
+
+def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: Mark) -> set[str]:
+    """Those of the view's pending users who were closed or erased since it was read; all of them, if the table was dropped.
+
+    For who is about to keep a user's name somewhere: keep it, ask, and take it back. Whoever erases afterwards finds it.
+    """
+    cut = newest_cut(store, view.log_id, view.cut)
+    if cut.sealed:
+        return set(users)
+    left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(view.pending[user].first_seq) for user in users}
+    return {user for user in users if left_out[user] or mark(user) in cut.closed}
+
+
+def _closed(cut: Cut, mark: str) -> Cut | None:
+    return None if cut.sealed or mark in cut.closed else replace(cut, closed=(*cut.closed, mark))
+
+
+def _opened(cut: Cut, mark: str) -> Cut | None:
+    if cut.sealed or mark not in cut.closed:
+        return None
+    return replace(cut, closed=tuple(other for other in cut.closed if other != mark))
+
+
+def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
+    """Takes every position that somebody who did not know of the closing could take; returns the last one."""
+    found = names.listing_of(log_id, store.list(names.segments(log_id)))
+    cut = newest_cut(store, log_id)
+    taken = max(found.last_position, cut.last_taken)
+    links = Links(store, log_id, None, segment_format)
+    for position in range(taken + 1, taken + PROBES + 1):
+        put_id, after = new_id(), links.before(position, cut)
+        with suppress(AlreadyThere):
+            data = pack_segment(put_id, 1, 0, (), after=after, segment_format=segment_format)
+            store.create(names.segment_key(log_id, position), data)
+            links.made(position, put_id, 0)
+    return taken + PROBES
+
+
+def _forget_name(store: ObjectStore, log_id: str, user: str) -> None:
+    """Cleans up, and makes the same cut again until none of those that are kept marks the user by name."""
+    for _ in range(_ATTEMPTS):
+        clean(store, log_id)
+        cut = newest_cut(store, log_id)
+        if cut.sealed or not _named(store, log_id, user, cut.version):
+            return
+        advance(store, log_id, lambda newest, passed=cut.version: None if newest.version > passed else newest)  # type: ignore[misc]
+    raise Conflict(f"log {log_id} of {store.uri} kept naming a user who is being erased; try again")
+
+
+def _named(store: ObjectStore, log_id: str, user: str, newest: int) -> bool:
+    for found in store.list(names.cuts(log_id)):
+        version = names.number_of(found.key)
+        try:
+            if version is not None and version < newest and user in read_cut(store, log_id, version).settled:
+                return True
+        except Missing:
+            continue  # cleaned away by others
+    return False

@@ -1,0 +1,105 @@
+"""What is kept of rows that flushes have settled, for subscribers that come back. A pure decision, as `nextcut` is.
+
+A chunk enters the history when it leaves the log (segments and carry), so of every chunk there is exactly one copy: in the
+log, or in the history, or it was forgotten. What is forgotten is told by the highest `_seq` of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakewarden.clock import to_micros
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.cuts.cut import Cut, Kept
+from lakewarden.log.objects.segment import Header
+from lakewarden.log.position import NOTHING
+
+Chunks = tuple[tuple[RowRange, ...], ...]
+"""Chunks, those of one object beside each other."""
+
+
+JOINED = 32
+"""Small objects that are made one: a table that is flushed every second would have 3,600 of them."""
+
+SMALL = 1 << 20
+"""Bytes below which an object is small: larger ones are not worth the copy."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Chunks on their way into the history; when they left the log, as `Kept.left_at`."""
+
+    left_at: int
+    chunks: Chunks
+    joined: bool = False
+
+    @property
+    def small(self) -> bool:
+        return not self.joined and sum(each.length for part in self.chunks for each in part) < SMALL
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of the next cut."""
+
+    kept: tuple[Kept, ...] = ()
+    """Objects that stay as they are."""
+    left: tuple[Leaving, ...] = ()
+    """Chunks that it gets."""
+    joined: tuple[Kept, ...] = ()
+    """Objects that it gets as one."""
+    forgotten: int = NOTHING
+
+
+def history_after(cut: Cut, left: Chunks, seconds: float, now: datetime | None) -> History:
+    """The history when these chunks leave the log now; without `now` nothing is kept.
+
+    Args:
+        seconds: how long chunks are kept.
+    """
+    if now is None or seconds == 0:
+        gone = [*(kept.last_seq for kept in cut.history), *(each.last_seq for part in left for each in part)]
+        return History(forgotten=max([cut.forgotten, *gone]))
+    since = to_micros(now - timedelta(seconds=seconds))
+    young = tuple(each for each in cut.history if each.left_at >= since)
+    joined = _joined(young, seconds) if left else ()
+    gone = [each.last_seq for each in cut.history if each.left_at < since]
+    kept = tuple(each for each in young if each not in joined)
+    return History(kept, (Leaving(to_micros(now), left),) if left else (), joined, max([cut.forgotten, *gone]))
+
+
+def _joined(kept: Sequence[Kept], seconds: float) -> tuple[Kept, ...]:
+    """The oldest small objects, if they are many and left at about the same time: together they go when the last one does."""
+    small = tuple(each for each in kept if each.small)[:JOINED]
+    if len(small) < JOINED or small[-1].left_at - small[0].left_at > seconds * 1_000_000 / 8:
+        return ()
+    return small
+
+
+def history_without(cut: Cut, left: Chunks, headers: Mapping[Kept, Header], user: str, now: datetime) -> History:
+    """The history when these chunks leave the log and nothing of a user stays: objects with rows of theirs are made again.
+
+    Args:
+        headers: what lies in each object of `cut.history`.
+    """
+    theirs = {kept: header for kept, header in headers.items() if any(each.user == user for each in header.ranges)}
+    leaving = [Leaving(to_micros(now), left), *(Leaving(kept.left_at, (header.ranges,)) for kept, header in theirs.items())]
+    others = [Leaving(each.left_at, _without(each.chunks, user)) for each in leaving]
+    return History(
+        tuple(kept for kept in headers if kept not in theirs),
+        tuple(each for each in others if each.chunks),
+        forgotten=cut.forgotten,
+    )
+
+
+def _without(chunks: Chunks, user: str) -> Chunks:
+    left = (tuple(each for each in part if each.user != user) for part in chunks)
+    return tuple(part for part in left if part)
+
+
+def has_expired(cut: Cut, seconds: float, now: datetime) -> bool:
+    """Whether the next cut would give something up."""
+    since = to_micros(now - timedelta(seconds=seconds))
+    return any(kept.left_at < since for kept in cut.history)

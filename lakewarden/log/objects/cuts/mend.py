@@ -1,0 +1,245 @@
+"""What is lost of a log, and the cuts by which a repair goes on without it.
+
+Nothing is removed here, and no row is brought back: a cut says which positions and objects are given up, in the one order
+that all cuts have, so that writers, flushes and other repairs may run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from lakewarden.clock import NewId
+from lakewarden.errors import Conflict, Corrupt, InvalidArgument
+from lakewarden.faults import no_faults
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.advance import advance
+from lakewarden.log.objects.cuts.clean import clean
+from lakewarden.log.objects.cuts.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
+from lakewarden.log.objects.cuts.history import History
+from lakewarden.log.objects.cuts.next_cut import NextCut
+from lakewarden.log.objects.cuts.settle import make_cut
+from lakewarden.log.objects.segment import Header, read_carry, read_segment, rows_before, same_put
+from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.log.table_log import Mark
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_ATTEMPTS = 100
+
+_SHOWN = 10
+"""Lost positions that are named."""
+
+MOST_LOST = 100_000
+"""Positions that one cut names as lost: some 700 KiB. More are missing where a cut is lost, not a segment: `jump` is for that."""
+
+
+@dataclass(frozen=True)
+class LogFaults:
+    """What is wrong with one log."""
+
+    log_id: str
+    missing: tuple[int, ...] = ()
+    """Positions without a segment, below one that has one."""
+    replaced: tuple[int, ...] = ()
+    """Positions whose segment is another than the one that the next follows: that one is lost, and this one is read."""
+    unreadable: tuple[int, ...] = ()
+    """Positions whose segment is cut off, or no segment."""
+    carry: tuple[str, ...] = ()
+    """Keys of objects with open rows that the newest cut names, and that are gone or cannot be read."""
+    history: tuple[Kept, ...] = ()
+    """The same of settled rows, kept for subscribers."""
+    rows: Mapping[int, int | None] = field(default_factory=dict, compare=False)
+    """By lost position, how many rows its segment had, as the one behind it says; None where none says it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.positions or self.carry or self.history)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """All whose rows, as they were acknowledged, are lost from the log."""
+        return tuple(sorted({*self.missing, *self.replaced, *self.unreadable}))
+
+    @property
+    def summary(self) -> str:
+        """The same in words, as `the segments of positions 3, 4 are lost`."""
+        named = ", ".join(map(str, self.positions[:_SHOWN])) + (", …" if len(self.positions) > _SHOWN else "")
+        said: list[tuple[str, Sequence[object]]] = [
+            (f"the segments of positions {named} are lost", self.positions),
+            (f"{len(self.carry)} objects with rows that no flush has taken are lost", self.carry),
+            (f"{len(self.history)} objects with rows kept for subscribers are lost", self.history),
+        ]
+        return "; ".join(text for text, found in said if found)
+
+
+def faults_of(store: ObjectStore, log_id: str) -> LogFaults:
+    """Looks at each object of the log by name, past what any cache remembers.
+
+    Raises:
+        Corrupt: its newest cut cannot be read, or more is missing than `MOST_LOST` positions.
+        Conflict: it was settled again and again meanwhile.
+    """
+    for _ in range(_ATTEMPTS):
+        sizes = {each.key: each.size for each in store.list(names.home(log_id))}
+        cut = newest_cut(store, log_id)
+        found = _look(store, log_id, cut, sizes)
+        if newest_version(store, log_id) == cut.version:
+            return found
+    raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was looked at; try again")
+
+
+def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -> LogFaults:
+    last = names.listings(sizes).get(log_id, names.Listing()).last_position
+    if last - cut.upto - len(sizes) > MOST_LOST:
+        raise Corrupt(
+            f"log {log_id} of {store.uri} misses more than {MOST_LOST} positions between its newest cut, at {cut.upto}, and"
+            f" {last}: newer cuts are lost. `lakewarden repair --restored` begins behind them"
+        )
+    missing, unreadable, headers = [], [], dict[int, Header]()
+    for position in range(cut.upto + 1, last + 1):
+        if position in cut.lost:
+            continue
+        key = names.segment_key(log_id, position)
+        try:
+            headers[position] = _whole(read_segment(store, key, position), sizes.get(key))
+        except Missing:
+            missing.append(position)
+        except Corrupt:
+            unreadable.append(position)
+    replaced = tuple(_replaced(headers))
+    carry = tuple(key for key in cut.carry if not _is_there(store, key, sizes))
+    history = tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes))
+    rows = {position: _rows(headers.get(position + 1)) for position in (*missing, *replaced, *unreadable)}
+    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, rows)
+
+
+def _rows(following: Header | None) -> int | None:
+    """How many rows the segment before that one had."""
+    return None if following is None else rows_before(following.after)
+
+
+def _replaced(headers: Mapping[int, Header]) -> Iterable[int]:
+    for (position, one), (following, other) in pairwise(headers.items()):
+        if position + 1 == following and not same_put(one.put_id, other.after):
+            yield position
+
+
+def _is_there(store: ObjectStore, key: str, sizes: Mapping[str, int]) -> bool:
+    try:
+        _whole(read_carry(store, key), sizes.get(key))
+    except (Missing, Corrupt):
+        return False
+    return True
+
+
+def _whole(header: Header, size: int | None) -> Header:
+    """Raises:
+    Corrupt: the object is shorter than its header says. `size` is None where no listing showed it.
+    """
+    end = max((each.offset + each.length for each in header.ranges), default=0)
+    if size is not None and size < end:
+        raise Corrupt(f"{header.key} is cut off: it has {size} bytes of {end}")
+    return header
+
+
+def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
+    """Makes the cut that goes on without what is lost, and returns the one that counts then. May be repeated.
+
+    A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Whoever
+    follows the log and was not shown the lost rows is told that rows are not kept any more.
+
+    Raises:
+        Conflict, StorageUnavailable: try again.
+    """
+    gone = [kept.last_seq for kept in faults.history]
+    gone += [end_of(position) for position in faults.positions]
+
+    def without(cut: Cut) -> Cut | None:
+        lost = tuple(sorted({*cut.lost, *(position for position in faults.positions if position > cut.upto)}))
+        carry = tuple(key for key in cut.carry if key not in faults.carry)
+        history = tuple(kept for kept in cut.history if kept not in faults.history)
+        if cut.sealed or (lost, carry, history) == (cut.lost, cut.carry, cut.history):
+            return None
+        carried = [end_of(cut.upto)] if carry != cut.carry else []
+        return replace(cut, lost=lost, carry=carry, history=history, forgotten=max([cut.forgotten, *gone, *carried]))
+
+    return advance(store, faults.log_id, without)
+
+
+def jump(
+    store: ObjectStore,
+    log_id: str,
+    position: int,
+    settled: Mapping[str, int],
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    mark: Mark,
+) -> Cut:
+    """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
+
+    Rows in carry objects of newer cuts, which are lost, are carried too.
+
+    For a log whose state was restored from a backup: what is written from now on has a higher `_seq` than anything that any
+    table has seen. Every subscription ends, since rows that it was shown may be gone. Without the faults that `faults_of` finds;
+    give those up first. May be repeated; each time takes a position.
+
+    Args:
+        position: the highest that is known to have been taken: of cuts, floors and watermarks.
+        settled: up to which `_seq` each user's rows are in the user's table; none of them where a user is absent.
+
+    Raises:
+        InvalidArgument: no position lies behind that one.
+        Corrupt: the log has faults.
+        Conflict, StorageUnavailable: try again.
+    """
+    if position >= LAST_POSITION:
+        raise InvalidArgument(f"log {log_id} cannot begin behind position {position}: the last one is {LAST_POSITION}")
+    for _ in range(_ATTEMPTS):
+        view = read_view(store, log_id, HeaderCache())
+        if view.cut.sealed:
+            return view.cut
+        try:
+            made = make_cut(
+                store, view, _behind(view, _adopted(store, view, mark), position, settled), settings, new_id, no_faults
+            )
+        except Missing:
+            continue  # a flush settled it meanwhile
+        if made is not None:
+            clean(store, log_id, known=made)
+            return made
+    raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
+
+
+def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRange, ...]]:
+    """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
+    found = names.listing_of(view.log_id, store.list(names.home(view.log_id)))
+    keys = [key for key, version in sorted(found.carry.items()) if version > view.cut.version]
+    seen = {(each.user, each.first_seq) for header in (*view.carry, *view.run) for each in header.ranges}
+    adopted: list[tuple[RowRange, ...]] = []
+    for key in keys:
+        ranges = tuple(each for each in read_carry(store, key).ranges if (each.user, each.first_seq) not in seen)
+        seen |= {(each.user, each.first_seq) for each in ranges}
+        adopted.append(tuple(each for each in ranges if not _erased(view.cut, mark(each.user), each)))
+    return [ranges for ranges in adopted if ranges]
+
+
+def _erased(cut: Cut, mark: str, rows: RowRange) -> bool:
+    return mark in cut.closed or rows.first_seq <= end_of(cut.erased.get(mark, NOTHING))
+
+
+def _behind(view: LogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
+    upto = max(position, view.last_position) + 1
+    marks = [view.cut.settled, settled]
+
+    def is_open(each: RowRange) -> bool:
+        return all(each.last_seq > known.get(each.user, NOTHING) for known in marks)
+
+    every = (*(header.ranges for header in (*view.carry, *view.run)), *adopted)
+    parts = (tuple(filter(is_open, ranges)) for ranges in every)
+    moved = tuple(part for part in parts if part)
+    return NextCut(upto, (), moved, {}, History(forgotten=end_of(upto)), rewound={EVERYBODY: upto})

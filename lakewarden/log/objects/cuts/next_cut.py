@@ -1,0 +1,150 @@
+"""What the next cut should say: which positions to let go, and which rows to move for that. A pure decision.
+
+Marks are cheap and always made. Positions are let go when the rows to be moved are a small share of their bytes: each
+byte that is copied frees at least as many, and what is kept for the sake of a scope that cannot be flushed stays in
+proportion to that scope's own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.cuts.cut import Kept
+from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
+from lakewarden.log.objects.segment import Header
+from lakewarden.log.objects.view import LogView
+from lakewarden.log.position import NOTHING, end_of, whole
+from lakewarden.settings import LogSettings
+
+_GROWTH = 2
+"""A carry object joins what is newly carried unless it is this many times larger: so there are few, and a row is
+copied a logarithmic number of times."""
+
+
+@dataclass(frozen=True)
+class NextCut:
+    upto: int
+    kept: tuple[str, ...]
+    """Carry objects that stay as they are."""
+    moved: tuple[tuple[RowRange, ...], ...]
+    """Chunks to be carried, per object in which they lie."""
+    marks: dict[str, int]
+    history: History = field(default_factory=History)
+    erased: Mapping[str, int] = field(default_factory=dict)
+    """By keyed hash: users whose rows up to a position are left out."""
+    rewound: Mapping[str, int] = field(default_factory=dict)
+    """As in a cut, instead of what stood there."""
+
+
+def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:
+    """The cut to make after `view.cut`, if there is anything new to say.
+
+    Args:
+        now: what leaves the log is kept from then on; without it, nothing is.
+    """
+    if view.cut.sealed:
+        return None
+    marks = _merged(view.cut.settled, settled)
+    upto = _reach(view, marks, settings.carry_below)
+    gone = view.run[: upto - view.cut.upto]
+    moved = [open_ranges for header in gone if (open_ranges := _open(header, marks))]
+    kept, joined = _sorted_carry(view.carry, marks, sum(map(_bytes, moved)), settings.carry_below)
+    moved = [*(_open(header, marks) for header in joined), *moved]
+    live = [*kept, *view.run[upto - view.cut.upto :]]
+    needed = _needed(marks, live, view.last_position)
+    stay = tuple(header.key for header in kept)
+    left = _settled((*(header for header in view.carry if header.key not in stay), *gone), marks)
+    history = history_after(view.cut, left, settings.retention_seconds, now)
+    plan = NextCut(upto, stay, tuple(moved), needed, history)
+    return plan if _says_more(view, plan) else None
+
+
+def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Header], now: datetime) -> NextCut:
+    """The cut that settles every position of the view and carries all open rows but this user's.
+
+    Args:
+        history: what lies in each object of `view.cut.history`; nothing of the user stays there either.
+    """
+    marks = {**view.cut.settled, user: view.end}
+    theirs = {header.key for header in view.carry if any(each.user == user for each in header.ranges)}
+    kept = [header for header in view.carry if header.key not in theirs and _open(header, marks)]
+    stay = tuple(header.key for header in kept)
+    gone = (*(header for header in view.carry if header.key not in stay), *view.run)
+    moved = tuple(open_ranges for header in gone if (open_ranges := _open(header, marks)))
+    needed = _needed(marks, kept, view.last_position)
+    without = history_without(view.cut, _settled(gone, marks), history, user, now)
+    return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
+
+
+def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    marks = dict(old)
+    for user, seq in new.items():
+        marks[user] = max(marks.get(user, NOTHING), whole(seq))
+    return marks
+
+
+def _open(header: Header, marks: Mapping[str, int]) -> tuple[RowRange, ...]:
+    return tuple(each for each in header.ranges if each.last_seq > marks.get(each.user, NOTHING))
+
+
+def _settled(headers: Sequence[Header], marks: Mapping[str, int]) -> Chunks:
+    parts = (tuple(each for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)) for header in headers)
+    return tuple(part for part in parts if part)
+
+
+def _bytes(ranges: Sequence[RowRange]) -> int:
+    return sum(each.length for each in ranges)
+
+
+def _pays(moved: int, of: int, share: float) -> bool:
+    return moved == 0 or moved < share * of
+
+
+def _reach(view: LogView, marks: Mapping[str, int], share: float) -> int:
+    """The last position that can be let go with a copy that pays."""
+    upto = position = view.cut.upto
+    moved = total = 0
+    for header in view.run:
+        position += 1
+        moved += _bytes(_open(header, marks))
+        total += header.bytes
+        if _pays(moved, total, share):
+            upto = position
+    return upto
+
+
+def _sorted_carry(
+    carry: Sequence[Header], marks: Mapping[str, int], moved: int, share: float
+) -> tuple[list[Header], list[Header]]:
+    """Carry objects that stay, and those whose open rows join the new one; those without open rows are in neither."""
+    kept: list[Header] = []
+    joined: list[Header] = []
+    for header in sorted(carry, key=lambda each: each.bytes):
+        live, size = _bytes(_open(header, marks)), header.bytes
+        if live == 0:
+            continue
+        if (live < size and _pays(live, size, share)) or (moved and live <= _GROWTH * moved):
+            joined.append(header)
+            moved += live
+        else:
+            kept.append(header)
+    return kept, joined
+
+
+def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int) -> dict[str, int]:
+    """Marks that hide something which is still there, or that speak of positions not seen here."""
+    end = end_of(last_position)
+    hiding = {each.user for header in live for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)}
+    return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
+
+
+def _says_more(view: LogView, plan: NextCut) -> bool:
+    """A cut that only forgets marks is not worth an object."""
+    if plan.history.forgotten > view.cut.forgotten:
+        return True
+    if plan.upto > view.cut.upto or set(plan.kept) != set(view.cut.carry):
+        return True
+    return any(seq > view.cut.settled.get(user, NOTHING) for user, seq in plan.marks.items())

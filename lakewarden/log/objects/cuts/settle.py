@@ -1,0 +1,115 @@
+"""Settling: what flushes have committed is marked in the next cut of the log, and cleaned away when that pays.
+
+A cut is made from the newest one and counts only if a listing after its creation shows none newer. Who loses reads
+again: what others settled meanwhile is merged, never overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+
+from lakewarden.clock import NewId
+from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.carry import make_carry, make_history
+from lakewarden.log.objects.cuts.clean import clean
+from lakewarden.log.objects.cuts.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.objects.cuts.history import Leaving
+from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
+from lakewarden.log.objects.segment import UNKNOWN, read_carry
+from lakewarden.log.objects.view import LogView, read_view
+from lakewarden.settings import LogSettings
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+_ATTEMPTS = 100
+
+
+def settle(
+    store: ObjectStore,
+    view: LogView,
+    settled: Mapping[str, int],
+    *,
+    settings: LogSettings,
+    new_id: NewId,
+    now: datetime | None = None,
+    cache: HeaderCache | None = None,
+    reach: Reach = no_faults,
+) -> None:
+    """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
+
+    `view` is the one that was flushed; a newer or older one does no harm. Without anything settled this is a cleanup.
+
+    Args:
+        now: what is settled now is kept for `settings.retention_seconds` from then on; without it, for no time.
+
+    Raises:
+        Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
+        StorageUnavailable: so too.
+    """
+    cache = cache or HeaderCache()
+    failure: StorageUnavailable | None = None
+    for _ in range(_ATTEMPTS):
+        plan = next_cut(view, settled, settings, now)
+        if plan is None:
+            return clean(store, view.log_id, known=view.cut, reach=reach)
+        if failure is not None:
+            raise failure
+        try:
+            if cut := make_cut(store, view, plan, settings, new_id, reach):
+                return clean(store, view.log_id, known=cut, reach=reach)
+        except NotDurable:
+            raise  # the cut may be seen, and nothing may be removed for its sake
+        except StorageUnavailable as error:
+            failure = error  # the cut may be there all the same: the next look tells
+        except Missing:
+            cache = HeaderCache()  # others cleaned away what was to be carried; or it is lost, which no memory may hide
+        view = read_view(store, view.log_id, cache)
+    raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
+
+
+def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> Cut | None:
+    """Creates the cut that follows the view's, and returns it if it counts.
+
+    Raises:
+        Missing: others cleaned away what was to be carried.
+        StorageUnavailable: the cut may be there all the same.
+    """
+    version = view.cut.version + 1
+    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id)
+    joined = _joined(store, plan.history.joined)
+    kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in (*joined, *plan.history.left)]
+    reach("settle:carried")
+    taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
+    taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
+    cut = Cut(
+        version,
+        plan.upto,
+        (*plan.kept, *carried),
+        plan.marks,
+        remember(view.cut.taken, taken),
+        closed=view.cut.closed,
+        erased=remember_erased(view.cut.erased, plan.erased),
+        history=(*plan.history.kept, *chain.from_iterable(kept)),
+        forgotten=plan.history.forgotten,
+        rewound=plan.rewound or view.cut.rewound,
+        lost=tuple(position for position in view.cut.lost if position > plan.upto),
+    )
+    try:
+        store.create(names.cut_key(view.log_id, version), encode_cut(cut))
+    except AlreadyThere:
+        return None
+    reach("settle:cut")
+    counts = newest_version(store, view.log_id) == version
+    reach("settle:confirmed")
+    return cut if counts else None
+
+
+def _joined(store: ObjectStore, parts: Sequence[Kept]) -> list[Leaving]:
+    if not parts:
+        return []
+    chunks = tuple(read_carry(store, kept.key).ranges for kept in parts)
+    return [Leaving(max(kept.left_at for kept in parts), chunks, joined=True)]

@@ -1,0 +1,162 @@
+"""Compact: the newest small files of a scope become one, as flushes left them behind. The rows stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import takewhile
+
+import msgspec
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.compact.tail import TailRule, fitting, small_run
+from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.scope_plan import ScopePlan, unmoved
+from lakewarden.operations.plans.value import PlannedScope
+from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
+from lakewarden.report import ScopeReport
+from lakewarden.settings import CompactionSettings
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class CompactOptions:
+    """The bounds of one compaction; which of the two row bounds holds follows from the scope."""
+
+    min_eligible_segments: int = 5
+    max_segments_per_run: int = 8
+    user_max_segment_rows: int = 10_000
+    shared_max_segment_rows: int = 25_000
+
+    @classmethod
+    def of(cls, settings: CompactionSettings) -> CompactOptions:
+        return cls(**msgspec.structs.asdict(settings))
+
+    def rule(self, target: ScopeTarget) -> TailRule:
+        rows = self.shared_max_segment_rows if target.scope.user is None else self.user_max_segment_rows
+        return TailRule(self.min_eligible_segments, self.max_segments_per_run, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactPlan(ScopePlan):
+    """`selected` become one file; newest first."""
+
+    selected: tuple[DataFile, ...] = ()
+
+
+def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:
+    """Selects the tail.
+
+    Raises:
+        Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
+    """
+    now = clock()
+    table = open_scope(target)
+    if table is None:
+        return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
+    rule = options.rule(target)
+    small = small_run(table.files()[::-1], rule)
+    run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
+    selected = fitting(run, rule)
+    nothing = "" if selected else _why_not(len(small), len(run), rule)
+    return _plan(target, table, selected, now, parameters=_parameters(rule), nothing=nothing)
+
+
+def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) -> CompactPlan:
+    """The plan anew, of exactly these files, on the table as it is now.
+
+    Raises:
+        Moved: one of them is not live any more.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    return _plan(target, table, live_inputs(table, planned)[::-1], now, parameters=planned.parameters)
+
+
+def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+    """Writes the one file and swaps it in; discards it when the tail has moved by then, for the next run to take all.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    target = live_schema(plan.target, table)
+    oldest_first = plan.selected[::-1]
+    rows = read_files(table, oldest_first, target.schemas)
+    reach("after-read")
+    outputs = write_outputs(plan, target, [rows], clock, new_id)
+    del rows  # others wait beside this one
+    reach("after-data-file")
+    metrics = rewrite_metrics(plan.selected, outputs)
+    stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
+    rewrite = Rewrite(target, table, oldest_first, outputs, stamp, plan.planned_at)
+    landed = yield from land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
+    if isinstance(landed, str):
+        return plan.skipped(landed)
+    return plan.done(landed.state, metrics, plan.files, clock())
+
+
+def _plan(
+    target: ScopeTarget,
+    table: ScopeTable,
+    selected: tuple[DataFile, ...],
+    now: datetime,
+    *,
+    parameters: Mapping[str, str],
+    nothing: str = "",
+) -> CompactPlan:
+    rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
+    return CompactPlan(
+        target=target,
+        operation="compact",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=parameters,
+        nothing=nothing,
+        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become one",
+        metrics={"files_added": 1, "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
+        files=tuple(file.path for file in selected),
+        selected=selected,
+    )
+
+
+def _parameters(rule: TailRule) -> dict[str, str]:
+    return {
+        "min_eligible_segments": str(rule.min_files),
+        "max_segments_per_run": str(rule.max_files),
+        "max_segment_rows": str(rule.max_rows),
+    }
+
+
+def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The part of the run that was written under the schema version that the table has now; footers tell."""
+    current = live_schema(target, table).schema.version
+    place = place_of(target.location)
+    return tuple(takewhile(lambda file: open_file(place, file.path).footer.schema_version == current, small))
+
+
+def _why_not(small: int, same_schema: int, rule: TailRule) -> str:
+    if same_schema >= rule.min_files:
+        return f"the two newest of its {same_schema} small files have more than {rule.max_rows} rows together"
+    if small >= rule.min_files:
+        return f"{same_schema} of its {small} newest small files are of the current schema, and {rule.min_files} are needed"
+    return f"its {small} newest files are small (fewer than {rule.max_rows} rows), and {rule.min_files} are needed"
+
+
+def _tail_moved(newer: ScopeTable, plan: CompactPlan) -> str:
+    tail = tuple(file.path for file in newer.files()[::-1][: len(plan.files)])
+    return "" if tail == plan.files else "the tail moved: a newer file was flushed meanwhile"

@@ -1,0 +1,325 @@
+"""Erasing a user: closed, taken out of the log, fenced, removed from every list, searched for, certified, opened again.
+
+Every step may be repeated. An erasure that was interrupted is asked for again and goes through all of them once more; the
+user stays closed until a search finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.clock import CarriedClock
+from lakewarden.connection import Location
+from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.lifecycle.fence import fence_settled
+from lakewarden.delta.place import place_of
+from lakewarden.errors import Conflict, NoBucket
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.logs import reader_of
+from lakewarden.log.view import PendingRows
+from lakewarden.operations.erase.other_storages import clear, places_elsewhere
+from lakewarden.operations.fanout import Run, Sized, guarded
+from lakewarden.operations.floors import forget
+from lakewarden.operations.plans.store import PlanLog
+from lakewarden.operations.presence import Presence
+from lakewarden.operations.reader_leases import remove_leases
+from lakewarden.operations.sweep import bury
+from lakewarden.operations.tags import remove_tags
+from lakewarden.operations.verification import tables_of_users, what_to_search
+from lakewarden.report import ScopeReport
+from lakewarden.state.audit import AuditLog
+from lakewarden.state.certificates import Certificate, keep_certificate
+from lakewarden.state.erasure_requests import EraseAsked, forget_asked, keep_asked
+from lakewarden.state.erasures import Counts, Erasure, Erasures
+from lakewarden.state.exports import ExportRecord
+from lakewarden.state.jobs import JobLog
+from lakewarden.state.live_queries import LiveQueries
+from lakewarden.storage.durability import sync
+from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user, without_id
+from lakewarden.storage.steps import Steps
+from lakewarden.storage.uploads import remove_uploads
+from lakewarden.storage.versions import remove_old_versions
+from lakewarden.target import ScopeTarget
+from lakewarden.verify.search import Searched, search
+from lakewarden.warehouse import Warehouse, state_store
+
+_SCOPE_COST = 32 << 10
+
+
+@dataclass(frozen=True)
+class EraseTask:
+    """The fence of one scope. `watermark` is the last `_seq` that the log settled by leaving the user out."""
+
+    target: ScopeTarget
+    watermark: int
+    job_id: str
+    clock: CarriedClock
+    state_uri: str
+    log_id: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A scope whose rows have left the log. `had`: anything of it was ever known, so a late flush could bring it back."""
+
+    table: Table
+    target: ScopeTarget
+    watermark: int
+    had: bool
+
+
+class _Tally:
+    """What was found, kept with the erasure before any of it goes."""
+
+    def __init__(self, erasures: Erasures, erasure: Erasure) -> None:
+        self._erasures = erasures
+        self.erasure = erasure
+
+    @property
+    def counts(self) -> Counts:
+        return self.erasure.counts
+
+    def note(self, counts: Counts) -> None:
+        self.erasure = self._erasures.note(self.erasure, counts)
+
+
+def erase(
+    warehouse: Warehouse, run: Run, jobs: JobLog, asked: EraseAsked, job_id: str, *, reach: Reach = no_faults
+) -> Certificate:
+    """Returns the certificate of a complete erasure.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or none of users; nothing was done.
+        StorageUnavailable: a storage is not there, so that nothing can be certified; erase again when it is.
+        Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
+            message names, and erase again. Or a table is being moved; nothing was done.
+    """
+    user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
+    catalog = warehouse.catalog.read()
+    tables = tables_of_users(catalog, asked.tables)
+    present = Presence.among(warehouse.root(storage) for storage in catalog.storages.values())
+    present.check()
+    started = warehouse.clock()
+    asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
+    wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
+    begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
+    catalog, tables = _still(warehouse, tables, begun, job_id)
+    tally = _Tally(warehouse.erasures, begun)
+    forget_asked(warehouse.state, mark)
+    reach("erase:begun")
+    for table in tables:
+        warehouse.log(table).close_user(mark)
+    reach("erase:closed")
+    scopes = [_left_out(warehouse, catalog, table, user, tally, reach) for table in tables]
+    reach("erase:cut")
+    _fence(warehouse, run, scopes, job_id, mark)
+    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
+    for place in before:
+        clear(place)
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
+    reach("erase:fenced")
+    for scope in scopes:
+        _forget(warehouse, scope.table, user, tally)
+    exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
+    _hide(warehouse, jobs, asked, {str(table.name) for table in tables}, tally)
+    reach("erase:forgotten")
+    own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
+    buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
+    places = [*own, *(scope.target.location for scope in scopes), *buckets]
+    for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
+        remove_leftovers(root)
+    uploads = remove_uploads(places, _uploads_removed(tally))
+    versions = remove_old_versions(places, _old_versions_removed(tally))
+    reach("erase:removed")
+    exported = tuple(record.target for record in exports)
+    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
+    present.again().check()  # what was not there was not searched
+    reach("erase:searched")
+    to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
+    certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
+    keep_certificate(warehouse.state, certificate)
+    reach("erase:certified")
+    if searched.findings:
+        raise _left(searched)
+    if not asked.tables:
+        warehouse.erasures.remember(mark, warehouse.clock())
+    for table in tables:
+        warehouse.log(table).open_user(mark)
+    warehouse.erasures.end(tally.erasure)
+    return certificate
+
+
+def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
+    """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
+
+    def still() -> None:
+        if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
+            raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
+
+    def steps() -> Steps[ScopeReport]:
+        by = Committer(task.job_id, task.clock.moment, task.clock)
+        version = yield from fence_settled(task.target, task.watermark, by, still)
+        return ScopeReport(task.target.scope, "erase", "done", task.target.location, version=version)
+
+    return guarded(task.target, "erase", steps())
+
+
+def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
+    """Keeps the request until somebody runs it; the user's keyed hash, which is its name.
+
+    Raises:
+        NotFound, InvalidArgument: no such table, or a SHARED one; an impossible id.
+    """
+    mark = warehouse.erasures.mark(check_user(asked.user))
+    tables_of_users(warehouse.catalog.read(), asked.tables)
+    keep_asked(warehouse.state, mark, asked)
+    return mark
+
+
+def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
+    """The catalog and the tables as they are now that the erasure is noted: a move that goes unseen here sees it, and gives way.
+
+    Raises:
+        Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+    """
+    catalog = warehouse.catalog.read()
+    there = {table.id: table for table in catalog.tables.values()}
+    now = [there.get(table.id, table) for table in tables]
+    if moving := [table.name for table in now if table.move is not None]:
+        if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
+            warehouse.erasures.end(begun)
+        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+    return catalog, now
+
+
+def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:
+    """Takes the rows out of the table's log. First what there was is noted: whoever goes on has to know of the scope."""
+    name, cold = str(table.name), can(table.type, "cold tier")
+
+    def found(pending: PendingRows) -> None:
+        tally.note(tally.counts.with_table(name, hot_rows=pending.rows))
+        if cold:
+            warehouse.registry.add(table.id, {user})
+
+    upto = warehouse.log(table).leave_out(user, warehouse.clock(), found=found, reach=reach)
+    target = warehouse.target_of(catalog, table, user)
+    sizes = place_of(target.location).sizes() if cold else {}
+    if not tally.counts.of(name).files:  # else what lies there may be a fence by now
+        tally.note(tally.counts.with_table(name, files=len(sizes), bytes=sum(sizes.values())))
+    had = cold and (bool(sizes) or user in warehouse.registry.users(table.id))
+    return _Scope(table, target, upto, had)
+
+
+def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
+    """Raises:
+    Conflict: some scopes could not be emptied.
+    """
+    for scope in scopes:
+        if scope.had:
+            forget(scope.target, scope.watermark)
+    clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
+    tasks = [
+        EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
+    ]
+    failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
+    if failed:
+        first = f"{failed[0].scope}: {failed[0].reason}"
+        raise Conflict(f"{len(failed)} scopes could not be emptied, as {first}; the user stays closed: erase again")
+
+
+def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
+    """Tags, leases, subscriptions and the registry's entry."""
+    warehouse.registry.discard(table.id, user)
+    LiveQueries(warehouse.state).forget(table.log_id, user)
+    remove_leases(warehouse.state, table.id, user)
+    remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
+
+
+def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:
+    """Exports that hold one of the tables go as a whole; the record goes last. Returns those whose place is still there, and
+    what to do about the others."""
+    known = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
+    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(known))))
+    there, gone = [], []
+    for record in known:
+        place = open_store(Location(record.target))
+        try:
+            place.delete([found.key for found in place.list("")])
+            there.append(record)
+        except NoBucket:
+            gone.append(
+                f"there is no bucket for the export at {record.target} any more: if it only has another address, empty it"
+            )
+    warehouse.exports.forget(known)
+    return there, gone
+
+
+def _hide(warehouse: Warehouse, jobs: JobLog, asked: EraseAsked, tables: set[str], tally: _Tally) -> None:
+    """No plan names the user with these tables from now on; after a whole erasure jobs and the audit log know the user by the
+    keyed hash."""
+    user = asked.user
+    PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if asked.tables else None)
+    if asked.tables:
+        return
+    mark = tally.erasure.mark
+    audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
+    audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
+
+
+def _uploads_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, uploads=tally.counts.uploads + more))
+
+
+def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
+    return lambda more: tally.note(replace(tally.counts, old_versions=tally.counts.old_versions + more))
+
+
+def _certificate(
+    erasure: Erasure,
+    asked: EraseAsked,
+    job_id: str,
+    tables: Sequence[Table],
+    to_do: str,
+    searched: Searched,
+    moments: tuple[datetime, datetime],
+) -> Certificate:
+    counts, (started, finished) = erasure.counts, moments
+    return Certificate(
+        id=job_id,
+        erasure=erasure.job_id,
+        user=erasure.mark,
+        asked_by=asked.asked_by,
+        result="failed" if searched.findings else "complete",
+        tables=tuple(counts.of(str(table.name)) for table in tables),
+        exports=counts.exports,
+        jobs=counts.jobs,
+        audit=counts.audit,
+        old_versions=counts.old_versions,
+        to_do=to_do,
+        deep=asked.deep,
+        objects_searched=searched.objects,
+        bytes_searched=searched.bytes,
+        objects_read=searched.read,
+        checksum=searched.checksum,
+        coincidences=searched.coincidences,
+        findings=tuple(without_id(f"{found.what}: {found.uri}", asked.user, erasure.mark) for found in searched.findings),
+        started_at=started.astimezone(UTC).isoformat(),
+        finished_at=finished.astimezone(UTC).isoformat(),
+        uploads=counts.uploads,
+        unseen=searched.unseen,
+    )
+
+
+def _left(searched: Searched) -> Conflict:
+    first = searched.findings[0]
+    more = f" and {len(searched.findings) - 1} more" if len(searched.findings) > 1 else ""
+    return Conflict(f"not all is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it, and erase again")

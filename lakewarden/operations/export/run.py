@@ -1,0 +1,126 @@
+"""All that a user has, as Delta tables in a place of their own, with a manifest of checksums that is written last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC
+
+from lakewarden.catalog.model import Table
+from lakewarden.connection import Location
+from lakewarden.delta.lifecycle.copying import CopiedFile, copy_table
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.uri import delta_uri
+from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.export.contents import MANIFEST, Export, ExportedTable
+from lakewarden.operations.scopes import named_tables
+from lakewarden.state.exports import ExportRecord
+from lakewarden.storage.durability import sync
+from lakewarden.storage.location import canonical, join, overlaps
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.paths import check_user, encode
+from lakewarden.warehouse import Warehouse, find_table
+
+_BEGUN = "export.json"
+"""Says whose export it is from the first file on, so that an interrupted one is known for what it is."""
+
+_FORMAT = 1
+_EXPORTS = "exports"
+
+
+def own_place(warehouse: Warehouse, job_id: str) -> str:
+    """Where an export goes that names no place: a folder of its own in the warehouse."""
+    return join(warehouse.uri, f"{_EXPORTS}/{job_id}")
+
+
+def check_target(warehouse: Warehouse, to: str, user: str) -> str:
+    """The canonical place.
+
+    Raises:
+        InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
+        Unsupported: no Delta reader finds a table there.
+        InUse: something else lies there.
+    """
+    place = delta_uri(canonical(to))
+    bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
+    own = join(warehouse.uri, _EXPORTS)
+    inside = place.startswith(f"{own}/") and overlaps(own, place)
+    if not inside and any(overlaps(place, taken) for taken in (warehouse.uri, *bases)):
+        raise InvalidArgument(f"{place} lies in the warehouse or a storage, or holds one: export elsewhere, or below {own}/")
+    if inside and any(overlaps(place, base) for base in bases if base != warehouse.uri):
+        raise InvalidArgument(f"{place} lies in a storage: export elsewhere")
+    target = open_store(Location(place))
+    if target.list("") and _owner(target) != user:
+        raise InUse(f"{place} is not empty and holds no export of this user: choose another place")
+    return place
+
+
+def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: Reach = no_faults) -> Export:
+    """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
+
+    Raises:
+        Conflict: a table was rewritten meanwhile, or is being moved; try again.
+        BeingErased: the user is being erased, or was meanwhile; no copy stays.
+    """
+    catalog = warehouse.catalog.read()
+    tables = [table for table in named_tables(catalog, ()) if table.type == "USER"]
+    now = warehouse.clock().astimezone(UTC).isoformat()
+    names = tuple(str(table.name) for table in tables)
+    record = ExportRecord(job_id, warehouse.erasures.mark(check_user(user)), place, names, now)
+    if warehouse.erasures.under_way(record.mark) is not None:
+        raise BeingErased(frozenset({user}))
+    warehouse.exports.keep(record)
+    target = open_store(Location(place))
+    try:
+        target.delete([MANIFEST])
+        target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
+    except StorageRefused:
+        warehouse.exports.forget([record])  # nothing came to lie there
+        raise
+    with _recorded(warehouse, record, user, target):
+        done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
+        files = tuple(file for _, copied in done for file in copied)
+        made = Export(user, now, place, tuple(table for table, _ in done), files)
+        kept = {MANIFEST, _BEGUN, *(file.path for file in files)}
+        target.delete([found.key for found in target.list("") if found.key not in kept])
+        target.put(MANIFEST, json.dumps({"format": _FORMAT, **asdict(made)}, ensure_ascii=False, indent=1).encode())
+        sync({place})
+    return made
+
+
+@contextmanager
+def _recorded(warehouse: Warehouse, record: ExportRecord, user: str, target: ObjectStore) -> Iterator[None]:
+    """An erasure removes the record, and what had been copied by then. What came later goes here, however the copying ended."""
+    try:
+        yield
+    finally:
+        if record not in warehouse.exports.of(record.mark):
+            target.delete([found.key for found in target.list("")])
+            raise BeingErased(frozenset({user}))
+
+
+def _copied(
+    warehouse: Warehouse, table: Table, user: str, target: ObjectStore, reach: Reach
+) -> tuple[ExportedTable, list[CopiedFile]] | None:
+    catalog = warehouse.catalog.read()
+    place = warehouse.target_of(catalog, find_table(catalog, table.name), user)
+    opened = open_scope(place)
+    if opened is None:
+        return None
+    check_not_frozen(opened, place)
+    folder = f"{encode(table.name.namespace, folds_case=False)}/{encode(table.name.name, folds_case=False)}"
+    rows = sum(file.rows or 0 for file in opened.files())
+    return ExportedTable(str(table.name), folder, opened.version, rows), copy_table(opened, target, folder, reach)
+
+
+def _owner(target: ObjectStore) -> str | None:
+    try:
+        said = json.loads(target.get(_BEGUN))
+    except (Missing, ValueError):
+        return None
+    return said.get("exported_user") if isinstance(said, dict) else None

@@ -1,0 +1,54 @@
+"""The plan of a flush: the scopes with rows in the log, and where the log ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakewarden.operations.fanout import Run, fault_of
+from lakewarden.operations.flush.run import FlushLarge, Upto, flush_scopes
+from lakewarden.operations.plans.value import Applying
+from lakewarden.report import Basis, ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.warehouse import Warehouse, cold_tables
+
+
+def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
+    """A report for each scope that has rows; one for a table whose log cannot be read. It opens no scope: the version is what
+    the floor knows."""
+    catalog = warehouse.catalog.read()
+    found = warehouse.logs.views()
+    reports = []
+    for table in cold_tables(catalog):
+        if (fault := found.faults.get(table.log_id)) is not None:
+            place, said = warehouse.location(catalog.storages[table.options.storage_id]), fault_of(fault)
+            reports.append(ScopeReport(Scope(table.name), "flush", "failed", place, reason=said.message, fault=said))
+        view = found.sound.get(table.log_id)
+        for rows in () if view is None else view.pending.values():
+            scope = Scope(table.name, rows.user or None)
+            if view is None or not wanted(scope):
+                continue
+            target = warehouse.target_of(catalog, table, scope.user)
+            reports.append(
+                ScopeReport(
+                    scope,
+                    "flush",
+                    "planned",
+                    target.location,
+                    reason=f"{rows.rows} rows in {rows.bytes} bytes of the log",
+                    version=None if target.known is None else target.known.version,
+                    metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
+                    basis=Basis(end=view.end),
+                )
+            )
+    return reports
+
+
+def apply_flush(warehouse: Warehouse, run: Run, large: FlushLarge, applying: Applying, job_id: str) -> list[ScopeReport]:
+    """Flushes the rows that were planned; later ones stay in the log. Rows that were flushed since are done."""
+    lines = applying.scopes
+    upto = Upto(applying.plan_id, {line.log_id: line.end for line in lines.values() if line.end is not None})
+    flushed = flush_scopes(warehouse, run, large, lines.__contains__, job_id=job_id, upto=upto)
+    made = {report.scope: report for report in flushed if report.outcome != "skipped"}
+    unread = [report for report in flushed if report.fault and report.scope not in lines]
+    now, before = warehouse.clock(), "its rows were flushed before"
+    return [made.get(scope) or line.done("flush", now, before) for scope, line in lines.items()] + unread

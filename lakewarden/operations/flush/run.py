@@ -1,0 +1,351 @@
+"""Flush: from the write log into the scopes' Delta tables, one strict commit a scope, one job for all that are due.
+
+The order is what keeps rows: read the log, commit each scope with its watermark, make the commits durable, and only
+then settle the log (docs/log.md, Flush). Whatever dies in between, the same again is right.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.clock import random_id, system_clock
+from lakewarden.delta.apply import ColdApply, TooLarge
+from lakewarden.delta.manifest import refresh_manifest
+from lakewarden.delta.proof import check_settled
+from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.drain import drain
+from lakewarden.log.logs import reader_of
+from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.scope import LogScope
+from lakewarden.log.view import LogView, PendingRows
+from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
+from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
+from lakewarden.operations.plans.moved import PLAN
+from lakewarden.operations.presence import Presence
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.state.job import new_job_id
+from lakewarden.storage.durability import sync
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse, cold_tables, state_store
+
+_SCOPE_COST = 32 << 10
+"""Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
+
+
+@dataclass(frozen=True)
+class FlushTask:
+    """The flush of one scope, as it crosses to a task: it carries where the rows lie, never the rows."""
+
+    target: ScopeTarget
+    state_uri: str
+    log_id: str
+    pending: PendingRows
+    end: int
+    job_id: str
+    attempts: int
+    large_bytes: int
+    planned_at: datetime
+    plan_id: str = ""
+    """The plan that is being applied; then rows beyond `end` stay in the log."""
+
+
+FlushLarge = Callable[[FlushTask], ScopeReport]
+"""Flushes a scope that is too large for one task (`spark.large.flush_large`)."""
+
+
+@dataclass(frozen=True)
+class Upto:
+    """How far the logs are flushed, where a plan is applied: by log id, the end of the log when it was planned."""
+
+    plan_id: str
+    ends: Mapping[str, int]
+
+
+def flush_scopes(
+    warehouse: Warehouse,
+    run: Run,
+    large: FlushLarge,
+    wanted: Callable[[Scope], bool],
+    *,
+    job_id: str | None = None,
+    upto: Upto | None = None,
+    reach: Reach = no_faults,
+) -> list[ScopeReport]:
+    """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns. A table whose
+    log is corrupt has one report, a failed one.
+
+    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
+    """
+    catalog = warehouse.catalog.read()
+    found = warehouse.logs.views()
+    views = found.sound
+    job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
+    due = [one for one in _pending(catalog, views) if wanted(one.scope)]
+    if upto is not None:
+        due = [early for one in due if (early := _until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
+    logs = {one.table.log_id: warehouse.log(one.table) for one in due}
+    forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
+    unread = list(_unread(warehouse, catalog, found.faults, wanted))
+    if not due:
+        return unread
+    for log_id in sorted(logs):
+        logs[log_id].make_durable(views[log_id])
+    reach("planned")
+    due = _registered(warehouse, catalog, views, due)
+    catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
+    planned, held = _tasks(warehouse, catalog, due, job_id)
+    if upto is not None:
+        planned = [replace(task, plan_id=upto.plan_id) for task in planned]
+    present, refused = _refused(warehouse, planned)
+    tasks = [task for task in planned if task.target.scope not in refused]
+    held += _failed(planned, refused)
+    small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
+    pairs = zip(tasks, small, strict=True)
+    reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
+    reach("after-commits")
+    # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    reach("after-sync")
+    later = present.again()  # what was committed into an empty mount point is not settled
+    reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
+    reports = _noted(tasks, reports)
+    reach("after-floors")
+    _settle(warehouse, views, tasks, reports, reach)
+    return reports + held + unread
+
+
+def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
+    """Flushes one scope here and now; one that is too large is `deferred`."""
+    return guarded(task.target, "flush", _flush(task, reach))
+
+
+def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
+    """Raises:
+    Corrupt: the table says that it has some of the pending rows, and files that may hold them are not there.
+    """
+    cold = ColdApply(
+        task.target,
+        job_id=task.job_id,
+        clock=system_clock,
+        new_id=random_id,
+        reach=reach,
+        large_bytes=task.large_bytes,
+        planned_at=task.planned_at,
+        named={PLAN: task.plan_id} if task.plan_id else {},
+    )
+    watermark = cold.watermark()
+    if cold.table is not None and watermark is not None and watermark >= task.pending.first_seq:
+        check_settled(cold.table, task.pending.first_seq)
+    return cold
+
+
+def hot_scope(task: FlushTask) -> LogScope:
+    """The scope's pending rows, as the job planned them."""
+    log = reader_of(state_store(task.state_uri), task.log_id)
+    kind = _EarlyRows if task.plan_id else LogScope
+    return kind(log, task.pending.user, task.target.schemas, task.end, task.pending)
+
+
+@dataclass(frozen=True)
+class _EarlyRows(LogScope):
+    """Rows up to the planned end of the log: a second look would bring later ones."""
+
+    def rows(self) -> pa.Table:
+        try:
+            return super().rows()
+        except Missing as gone:
+            raise Conflict(f"{gone} was settled by another flush while the plan was applied; apply it again") from gone
+
+
+def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
+    """The report of a flushed scope: what its commit did, or that another flush was faster."""
+    applied = cold.applied
+    if applied is None and cold.table is not None:
+        refresh_manifest(task.target, cold.table, system_clock())  # who committed them may have died before its manifest
+    state = cold.state()
+    return ScopeReport(
+        task.target.scope,
+        "flush",
+        "done" if applied else "skipped",
+        task.target.location,
+        reason="" if applied else "the rows were flushed meanwhile",
+        version=state.version if state else None,
+        parameters={"job_id": task.job_id},
+        metrics=applied.metrics if applied else {},
+        state=state,
+        finished_at=system_clock(),
+    )
+
+
+def _flush(task: FlushTask, reach: Reach) -> Steps[ScopeReport]:
+    if task.pending.bytes > task.large_bytes:
+        return _deferred(task)
+    opened: list[ColdApply] = []
+
+    def open_again() -> ColdApply:
+        opened.append(open_cold(task, reach))
+        return opened[-1]
+
+    try:
+        yield from drain(hot_scope(task), open_again, attempts=task.attempts, reach=reach)
+    except TooLarge:
+        return _deferred(task)
+    if opened[-1].applied is None:
+        opened[-1].refresh_manifest()
+    return done(task, opened[-1])
+
+
+def _deferred(task: FlushTask) -> ScopeReport:
+    return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A scope with rows in the log, up to whose end they were seen."""
+
+    table: Table
+    scope: Scope
+    rows: PendingRows
+    end: int
+
+
+def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pending]:
+    for table in cold_tables(catalog):
+        if (view := views.get(table.log_id)) is not None:
+            for rows in view.pending.values():
+                yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
+
+
+def _until(one: _Pending, end: int) -> _Pending | None:
+    """Its rows up to the planned end of the log; None where there are none."""
+    early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
+    if not early:
+        return None
+    rows, size = sum(each.rows for each in early), sum(each.length for each in early)
+    return replace(one, rows=replace(one.rows, rows=rows, bytes=size, ranges=early), end=min(one.end, end))
+
+
+def _unread(
+    warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
+) -> Iterable[ScopeReport]:
+    """Which scopes of a corrupt log have rows is not known, so that any that is wanted may be one of them."""
+    for table in cold_tables(catalog):
+        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
+        if any(wanted(Scope(table.name, user)) for user in users):
+            fault, now = fault_of(faults[table.log_id]), system_clock()
+            place = warehouse.location(catalog.storages[table.options.storage_id])
+            whole = Scope(table.name, None)
+            yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
+
+
+def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
+    """Decides where scopes lie and records the new ones, before their first commit, so that none is ever forgotten; one
+    object a table.
+
+    Returns them without those of users who were erased since the log was read: nobody would forget them again.
+    """
+    users: dict[str, set[str]] = defaultdict(set)
+    for one in due:
+        if one.scope.user is not None:
+            warehouse.settle_place(catalog, one.table, one.scope.user)
+            users[one.table.log_id].add(one.scope.user)
+    tables = {one.table.log_id: one.table for one in due}
+    gone = {log_id: _register(warehouse, tables[log_id], views[log_id], found) for log_id, found in users.items()}
+    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
+
+
+def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]) -> set[str]:
+    """Which of them were erased meanwhile, and so are not recorded."""
+    new = users - warehouse.registry.users(table.id)
+    if not new:
+        return set()
+    noted = warehouse.registry.add(table.id, new)
+    gone = warehouse.log(table).gone_since(view, new)
+    if gone:
+        warehouse.registry.withdraw(table.id, noted, gone)
+    return gone
+
+
+def _tasks(
+    warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
+) -> tuple[list[FlushTask], list[ScopeReport]]:
+    """What there is to do, and the scopes that wait for the end of a move, or whose floor cannot be read. A table that was
+    dropped meanwhile has none."""
+    flush, planned_at = warehouse.settings.flush, system_clock()
+    tasks, held = [], []
+    for one in due:
+        table = catalog.tables.get(one.scope.table)
+        if table is None or table.log_id != one.table.log_id or table.dropping:
+            continue
+        try:
+            target = warehouse.target_of(catalog, table, one.scope.user)
+            warehouse.check_open(catalog, table, one.scope.user)
+        except (Conflict, Corrupt) as error:
+            held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, system_clock()))
+            continue
+        where = (warehouse.state.uri, table.log_id)
+        tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))
+    return tasks, held
+
+
+def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
+    """The storages, and the scopes whose storage is not there, or is older than it was, or younger than the log."""
+    standings = {
+        task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
+        for task in tasks
+        if task.target.floor is not None and task.target.root is not None
+    }
+    faults = floor_faults(warehouse.state, standings.values())
+    present = Presence.of((task.target for task in tasks), proven=shown(standings.values()))
+    older = {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
+    return present, older | {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
+
+
+def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]) -> list[ScopeReport]:
+    found = ((task.target, refused.get(task.target.scope)) for task in tasks)
+    return [failed_report(target, "flush", error, system_clock()) for target, error in found if error is not None]
+
+
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+    """The reports, with those failed whose scopes could not be noted on the floors: their rows stay in the log."""
+    pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
+    positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
+    unnoted = raise_floors(
+        [Noted(target, known) for target, report in pairs if (known := known_of(target, report)) is not None], positions
+    )
+    return [unnoted.judged(target, report) for target, report in pairs]
+
+
+def _settle(
+    warehouse: Warehouse, views: Mapping[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
+) -> None:
+    """Tells each table's log which scopes are in their Delta tables; those that failed keep their rows."""
+    settled: dict[str, dict[str, int]] = defaultdict(dict)
+    for task, report in zip(tasks, reports, strict=True):
+        if report.fault is None:
+            settled[task.log_id][task.pending.user] = task.end
+    for log_id, marks in settled.items():
+        settle_log(warehouse, views[log_id], marks, reach)
+
+
+def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
+    """Tells a log, which the job has open, up to which `_seq` each user's rows are durably in their Delta tables."""
+    warehouse.logs.opened(view.log_id).settle(view, marks, reach=reach)
+
+
+def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView]) -> None:
+    """Gives up what was kept for subscribers for long enough."""
+    for table in catalog.tables.values():
+        if table.log_id in views:
+            warehouse.log(table).forget_expired(views[table.log_id])

@@ -1,0 +1,88 @@
+"""Which files an optimize packs together, and whether that is worth writing their bytes again.
+
+The rule, in whole:
+
+1. A file of three quarters of the target size or more is *full*: it stays. So no file is written again for the sake of
+   a crumb, and a byte is rewritten a few times in a scope's life, not at every run.
+2. The others go into bins of at most the target size, the largest file first, each into the first bin with room. A bin
+   of one file stays as it is: *alone*. A bin of several becomes one file, so that at most one target size of bytes is
+   rewritten for every file that is saved.
+3. The files saved (files in the bins, less one a bin), as a share of all live files, must reach `min_gain`. Otherwise
+   nothing is done: what listing, opening and planning would gain is not worth the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewarden.delta.parquet.files import DataFile
+
+FULL = 0.75
+
+
+@dataclass(frozen=True)
+class Packing:
+    """`bins` become one file each; `full` and `alone` are left."""
+
+    bins: tuple[tuple[DataFile, ...], ...]
+    full: tuple[DataFile, ...]
+    alone: tuple[DataFile, ...]
+
+    @property
+    def inputs(self) -> tuple[DataFile, ...]:
+        return tuple(file for packed in self.bins for file in packed)
+
+    @property
+    def saved(self) -> int:
+        return len(self.inputs) - len(self.bins)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.inputs)
+
+    @property
+    def files(self) -> int:
+        """All live files."""
+        return len(self.inputs) + len(self.full) + len(self.alone)
+
+    @property
+    def gain(self) -> float:
+        return self.saved / self.files if self.files else 0.0
+
+    def left(self) -> str:
+        """What is left and why, for the report; empty where nothing is."""
+        counts = {"full": len(self.full), "without a partner that fits": len(self.alone)}
+        return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+
+
+def pack_files(files: Sequence[DataFile], target_size: int) -> Packing:
+    """Rules 1 and 2. Files within a bin keep their order."""
+    full = tuple(file for file in files if file.size >= FULL * target_size)
+    small = sorted((file for file in files if file.size < FULL * target_size), key=lambda file: (-file.size, file.path))
+    bins: list[list[DataFile]] = []
+    rooms: list[int] = []
+    for file in small:
+        place = next((index for index, room in enumerate(rooms) if room >= file.size), len(bins))
+        if place == len(bins):
+            bins.append([])
+            rooms.append(target_size)
+        bins[place].append(file)
+        rooms[place] -= file.size
+    order = {file.path: index for index, file in enumerate(files)}
+    packed = tuple(tuple(sorted(some, key=lambda file: order[file.path])) for some in bins if len(some) > 1)
+    return Packing(packed, full, tuple(some[0] for some in bins if len(some) == 1))
+
+
+def not_worth_it(packing: Packing, min_gain: float) -> str:
+    """Rule 3: why the rewrite is skipped; empty where it is worth its bytes."""
+    if not packing.bins:
+        if packing.files <= 1:
+            return f"it has {packing.files} file"
+        return f"none of its {packing.files} files can be packed: {packing.left()}"
+    if packing.gain < min_gain:
+        return (
+            f"rewriting {packing.bytes} bytes would save {packing.saved} of {packing.files} files ({packing.gain:.0%}),"
+            f" below the {min_gain:.0%} that make it worth while"
+        )
+    return ""

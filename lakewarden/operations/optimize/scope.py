@@ -1,0 +1,199 @@
+"""Optimize: files packed to the target size, or all rows clustered by columns. The rows stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.place import Place, place_of
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
+from lakewarden.operations.optimize.zorder import check_columns, z_ordered
+from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.scope_plan import ScopePlan, unmoved
+from lakewarden.operations.plans.value import PlannedScope
+from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
+from lakewarden.report import ScopeReport
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+ZORDER = "zorder_by"
+_OPERATION = "OPTIMIZE"
+
+
+@dataclass(frozen=True)
+class OptimizeOptions:
+    """`zorder` clusters by these columns; without, files are packed. `min_gain` is the share of its files to save."""
+
+    zorder: tuple[str, ...] = ()
+    min_gain: float = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizePlan(ScopePlan):
+    """`bins` are rewritten: one file each when packing, several from the one bin of a Z-order."""
+
+    zorder: tuple[str, ...] = ()
+    bins: tuple[tuple[DataFile, ...], ...] = ()
+
+
+def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:
+    """Chooses the files by the rule of operations/optimize/packing.py, or all of them for a Z-order.
+
+    Raises:
+        InvalidArgument: a Z-order by a column that there is not, or whose type has no order.
+        Unsupported: another writer changed the table's columns, mapped them, or left deletion vectors or partitions.
+    """
+    check_columns(target.schema, options.zorder)
+    parameters = {"target_file_size": str(target.target_file_size), "min_gain": str(options.min_gain)}
+    if options.zorder:
+        parameters[ZORDER] = ",".join(options.zorder)
+    now = clock()
+    table = open_scope(target)
+    if table is None:
+        nothing = "nothing was flushed yet"
+        return OptimizePlan(
+            target=target, operation="optimize", planned_at=now, version=None, parameters=parameters, nothing=nothing
+        )
+    live_target = live_schema(target, table)
+    check_columns(live_target.schema, options.zorder)
+    base = OptimizePlan(
+        target=target,
+        operation="optimize",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=parameters,
+        zorder=options.zorder,
+    )
+    return _clustering(base, table) if options.zorder else _packing(base, table, options.min_gain)
+
+
+def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
+    """The plan anew, of exactly these files, on the table as it is now.
+
+    Raises:
+        Moved: one of them is not live any more.
+        InvalidArgument, Unsupported: as `plan_optimize`.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    inputs = live_inputs(table, planned)
+    sized = replace(target, target_file_size=int(planned.parameters["target_file_size"]))
+    check_columns(live_schema(sized, table).schema, options.zorder)
+    return OptimizePlan(
+        target=sized,
+        operation="optimize",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=planned.parameters,
+        summary=planned.summary,
+        metrics=planned.metrics,
+        files=planned.files,
+        zorder=options.zorder,
+        # the files that stayed alone took no room from these, so they fall into the bins that were planned
+        bins=(inputs,) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
+    )
+
+
+def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+    """Writes the new files and swaps them in; discards them when a flush replaced an input meanwhile.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    target = live_schema(plan.target, table)
+    parts = _clustered(table, target, plan) if plan.zorder else _packed(table, target, plan)
+    outputs = write_outputs(plan, target, parts, clock, new_id)
+    del parts  # and the rows with them: others wait beside this one
+    reach("after-data-file")
+    inputs = tuple(file for packed in plan.bins for file in packed)
+    metrics = rewrite_metrics(inputs, outputs)
+    stamp = CommitStamp(job_id, _OPERATION, dict(plan.parameters), native_metrics(metrics))
+    landed = yield from land(Rewrite(target, table, inputs, outputs, stamp, plan.planned_at), lambda _: "", clock, reach)
+    if isinstance(landed, str):
+        return plan.skipped(landed)
+    report = plan.done(landed.state, metrics, plan.files, clock())
+    return replace(report, reason=plan.summary)
+
+
+def _packing(base: OptimizePlan, table: ScopeTable, min_gain: float) -> OptimizePlan:
+    packing = pack_files(table.files(), base.target.target_file_size)
+    return replace(
+        base,
+        nothing=not_worth_it(packing, min_gain),
+        summary=_summary(packing),
+        metrics={"files_added": len(packing.bins), "files_removed": len(packing.inputs), "bytes_removed": packing.bytes},
+        files=tuple(file.path for file in packing.inputs),
+        bins=packing.bins,
+    )
+
+
+def _summary(packing: Packing) -> str:
+    left = packing.left()
+    done = f"{len(packing.inputs)} files of {packing.bytes} bytes become {len(packing.bins)}"
+    return f"{done}; left: {left}" if left else done
+
+
+def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
+    files = table.files()
+    rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
+    columns = ", ".join(base.zorder)
+    nothing = ""
+    if rows <= 1:
+        nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
+    elif _clustered_already(place_of(table.location), table, base.zorder):
+        nothing = f"its files were clustered by {columns} already, and none came since"
+    return replace(
+        base,
+        nothing=nothing,
+        summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
+        metrics={"files_added": _outputs(size, base.target), "files_removed": len(files), "bytes_removed": size},
+        files=tuple(file.path for file in files),
+        bins=(files,),
+    )
+
+
+def _clustered_already(place: Place, table: ScopeTable, columns: Sequence[str]) -> bool:
+    """Whether the newest commit with a file that is still live was this Z-order, and wrote them all.
+
+    Only the commits since then are read: one, where nothing came after it.
+    """
+    live = {file.path for file in table.files()}
+    for entry in walk(place, table.version):
+        if added := live & entry.adds:
+            done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == _OPERATION else None
+            return added == live and done == ",".join(columns)
+    return False
+
+
+def _outputs(size: int, target: ScopeTarget) -> int:
+    return max(1, -(-size // target.target_file_size))
+
+
+def _packed(table: ScopeTable, target: ScopeTarget, plan: OptimizePlan) -> Iterator[pa.Table]:
+    """One bin at a time, so that no more than a target file's rows are in memory."""
+    return (rows for packed in plan.bins if (rows := read_files(table, packed, target.schemas)).num_rows)
+
+
+def _clustered(table: ScopeTable, target: ScopeTarget, plan: OptimizePlan) -> Iterator[pa.Table]:
+    """All rows in Z-order, cut into files of about the target size."""
+    files = plan.bins[0]
+    rows = z_ordered(read_files(table, files, target.schemas), plan.zorder)
+    step = -(-rows.num_rows // _outputs(sum(file.size for file in files), target))
+    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))

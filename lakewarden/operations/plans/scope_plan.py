@@ -1,0 +1,113 @@
+"""What every plan of a maintenance operation has in common: one scope, the version that was read, and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.commit_log.committing import check_held
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.place import place_of
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.errors import Conflict
+from lakewarden.report import Basis, Operation, Outcome, ScopeReport, ScopeState
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopePlan:
+    """A plan for one scope; printed, it says what would be done, or why nothing is."""
+
+    target: ScopeTarget
+    operation: Operation
+    planned_at: datetime
+    """From before the first look at the store on which the plan rests; by the clock with which it is run."""
+    version: int | None
+    """The Delta version that it was made from, and that it can be run on; None where the scope has no table."""
+    state: ScopeState | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    nothing: str = ""
+    """Why there is nothing to do; empty where there is something."""
+    summary: str = ""
+    """What would be done, and what would be left and why."""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """What is known of the outcome before it."""
+    files: tuple[str, ...] = ()
+    """The files that it would touch, relative to the scope."""
+    table: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The snapshot that was read; what the plan commits directly follows it."""
+
+    def __str__(self) -> str:
+        where = "no table" if self.version is None else f"version {self.version}"
+        what = f"nothing to do: {self.nothing}" if self.nothing else self.summary
+        return f"{self.operation} {self.target.scope} at {where}: {what}"
+
+    def report(self) -> ScopeReport:
+        """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""
+        report = self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
+        return report if self.table is None else replace(report, basis=Basis(self.table.digest))
+
+    def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
+        """The report of a run that changed nothing."""
+        return self._report("skipped", reason, (), state)
+
+    def done(self, state: ScopeState, metrics: Mapping[str, int], files: tuple[str, ...], at: datetime) -> ScopeReport:
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            "done",
+            self.target.location,
+            version=state.version,
+            parameters=dict(self.parameters),
+            metrics=dict(metrics),
+            state=state,
+            files=files,
+            finished_at=at,
+        )
+
+    def _report(self, outcome: Outcome, reason: str, files: tuple[str, ...], state: ScopeState | None = None) -> ScopeReport:
+        shown = state or self.state
+        return ScopeReport(
+            self.target.scope,
+            self.operation,
+            outcome,
+            self.target.location,
+            reason=reason,
+            version=shown.version if shown else None,
+            parameters=dict(self.parameters),
+            metrics=dict(self.metrics) if outcome == "planned" else {},
+            state=shown,
+            files=files,
+        )
+
+
+def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
+    """The table that the plan was made from; a commit on it fails all the same if another comes first.
+
+    Raises:
+        Conflict: it has another version by now, or is being moved; or the plan is too old to be run (`TooLate`).
+        Corrupt: a torn commit is on top of it.
+    """
+    table = plan.table
+    assert table is not None  # else there is nothing to do, which the plan says
+    check_fresh(plan, now)
+    check_not_frozen(table, plan.target)
+    check_whole(table, table.location)
+    if CommitLog(place_of(table.location)).has(table.version + 1):
+        planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
+        raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
+    return table
+
+
+def check_fresh(plan: ScopePlan, now: datetime) -> None:
+    """Raises as `check_held`."""
+    check_held(f"the {plan.operation} of {plan.target.scope}", plan.planned_at, now)
+
+
+def renew_manifest(target: ScopeTarget, table: ScopeTable, snapshot: Snapshot, now: datetime) -> None:
+    """Writes manifest.json for `snapshot`, which a commit on top of `table` has made."""
+    write_manifest(target, snapshot, last_batch=table.next_batch() - 1, now=now)

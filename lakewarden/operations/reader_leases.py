@@ -1,0 +1,115 @@
+"""Leases: a reader's claim on one version of a scope for some time, kept as an object, so that no vacuum takes it away.
+
+A lease is given on what is inside the retention only. That makes it safe without a lock: a vacuum that did not see it
+had begun before, with an earlier horizon, and so keeps that version too. (One that was forced to retain less than the
+table does is not bound by that: force is for when nobody reads.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakewarden.clock import NewId
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import Corrupt, InvalidArgument, NotFound
+from lakewarden.operations.tags import timeline_now
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.target import ScopeTarget
+
+_LONGEST = timedelta(days=30)
+"""A reader that was forgotten must not keep files for ever; a tag is for what is meant to stay."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A version of one scope that stays until `expires`. `user` is None for a SHARED table."""
+
+    key: str
+    user: str | None
+    version: int
+    expires: datetime
+
+
+def hold(
+    state: ObjectStore, table_id: str, target: ScopeTarget, version: int | None, seconds: float, *, now: datetime, new_id: NewId
+) -> Lease:
+    """Leases a version, the newest where none is given.
+
+    Raises:
+        InvalidArgument: not between a moment and 30 days.
+        NotFound: the scope has no table yet, no such version, or it is older than the retention keeps.
+    """
+    if not 0 < seconds <= _LONGEST.total_seconds():
+        raise InvalidArgument(
+            f"a lease of {seconds:g} seconds: from above 0 to {_LONGEST.total_seconds():g}; tag what is to stay"
+        )
+    table = open_scope(target, version)
+    if table is None:
+        raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
+    _check_retained(table.version, target, now)
+    user = target.scope.user
+    key = f"{_home(table_id, user)}/{new_id()}"
+    lease = Lease(key, user, table.version, now + timedelta(seconds=seconds))
+    content = {"user": lease.user, "version": lease.version, "expires": lease.expires.isoformat()}
+    state.create(key, json.dumps(content).encode())
+    return lease
+
+
+def release(state: ObjectStore, lease: Lease) -> None:
+    """Ends a lease before its time; one that is over is no error."""
+    state.delete([lease.key])
+
+
+def leased_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping[str | None, tuple[int, ...]]:
+    """The versions that leases of a table keep now, by user.
+
+    Raises:
+        Corrupt: a lease can't be read.
+    """
+    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+    for entry in state.list(f"leases/{table_id}"):
+        lease = _read(state, entry.key)
+        if lease is not None and lease.expires > now:
+            kept[lease.user] += (lease.version,)
+    return kept
+
+
+def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
+    """Removes the leases that are over."""
+    keys = [entry.key for entry in state.list(f"leases/{table_id}")]
+    state.delete([key for key in keys if (lease := _read(state, key)) is not None and lease.expires <= now])
+
+
+def remove_leases(state: ObjectStore, table_id: str, user: str) -> None:
+    """Ends every lease on one user's scope."""
+    state.delete([entry.key for entry in state.list(_home(table_id, user))])
+
+
+def _home(table_id: str, user: str | None) -> str:
+    return f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
+
+
+def _read(state: ObjectStore, key: str) -> Lease | None:
+    """None where it was released meanwhile."""
+    try:
+        content = json.loads(state.get(key))
+        return Lease(key, content["user"], int(content["version"]), datetime.fromisoformat(content["expires"]))
+    except Missing:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the lease {key} in {state.uri} can't be read: {error}") from error
+
+
+def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
+    timeline = timeline_now(target)
+    oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
+    if version < oldest:
+        raise NotFound(
+            f"version {version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
+            f" versions {oldest} to {timeline.newest} can be leased"
+        )

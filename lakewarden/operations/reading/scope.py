@@ -1,0 +1,142 @@
+"""Reading one scope: cold rows alone, or hot and cold merged, each row once whatever commits meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.reading.bounds import Bound, rows_within
+from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.rows import empty_rows, merged, read_rows
+from lakewarden.delta.scope import open_scope
+from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.log.drain import read_hot
+from lakewarden.log.scope import LogScope
+from lakewarden.log.stream import read_stream
+from lakewarden.log.table_log import LogReader
+from lakewarden.storage.objects import Missing
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse
+
+Freshness = Literal["strong", "eventual"]
+T = TypeVar("T")
+
+Place = Callable[[], ScopeTarget]
+"""Looks up where a scope lies now."""
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The part of a scope that is wanted. `columns`: the newest schema's, and `_seq` where it is wanted; None for all of
+    them. `bounds`: rows outside of them may be left out, and need not be.
+    """
+
+    columns: tuple[str, ...] | None = None
+    bounds: tuple[Bound, ...] = ()
+
+    def with_key(self, schema: TableSchema) -> Wanted:
+        """With the primary key, by which hot and cold rows are put together."""
+        if self.columns is None:
+            return self
+        return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))))
+
+
+EVERYTHING = Wanted()
+
+
+class _ColdRows:
+    """A snapshot of the scope's table, and the watermark of its log in it."""
+
+    def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
+        self._target = target
+        self._wanted = wanted
+        self._columns = None if cache is None else cache.columns
+        self._table = cache.tables.open(target) if cache else open_scope(target)
+
+    def watermark(self) -> int | None:
+        return None if self._table is None else self._table.watermark(self._target.app_id)
+
+    def rows(self) -> pa.Table:
+        columns = self._wanted.columns
+        if self._table is None:
+            none = empty_rows(self._target.schema)
+            return none if columns is None else none.select(columns)
+        rows = read_rows(self._table, self._target.schemas, columns, self._wanted.bounds, self._columns)
+        return rows_within(rows, self._wanted.bounds)
+
+    @property
+    def sure(self) -> bool:
+        """Whether no flush can have gone elsewhere before this was opened: a scope is frozen here before any does."""
+        return self._table is not None and not is_frozen(self._table, self._target)
+
+
+def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
+    """What `read` finds in the place where the scope lies, and whether that is sure: else, or where it fails, the scope may
+    have been moved since its place was looked up, and then it is read again where it lies now.
+
+    Raises:
+        Whatever `read` does, of a scope that was not moved.
+    """
+    target = place()
+    for _ in range(_ATTEMPTS):
+        try:
+            found, sure = read(target)
+        except (LakewardenError, Missing):
+            now = place()
+            if now.location == target.location:
+                raise
+        else:
+            if sure or (now := place()).location == target.location:
+                return found
+        target = now
+    raise Conflict(f"{target.scope} was moved {_ATTEMPTS} times while it was read; read again")
+
+
+def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+    """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
+
+    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+        cold = _ColdRows(target, wanted, cache)
+        return cold.rows(), cold.sure
+
+    return where_it_lies(place, read)
+
+
+def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
+    """The rows of a STREAM table's scope whose time is not over, in order: the newest schema's columns and `_seq`."""
+    ttl = table.options.ttl_seconds
+    assert ttl is not None, "a STREAM table has a TTL"
+    return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
+
+
+def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+    """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+    return read_strong_upto(place, log, wanted, cache)[0]
+
+
+def read_strong_upto(
+    place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None
+) -> tuple[pa.Table, int]:
+    """The same, and the last possible `_seq` of what was read."""
+
+    def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
+        def look() -> LogScope:
+            return LogScope.of(log, log.view(), target.scope.user or "", target.schemas)
+
+        found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
+        cold = found.cold.rows()
+        rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
+        return (rows, found.end), found.cold.sure
+
+    return where_it_lies(place, read)

@@ -1,0 +1,100 @@
+"""The files of a restore: which come and go, and how those that come are written.
+
+Our own readers find columns by their ids, and all others by their names. So files under whose names the newest schema means
+something else are written again (docs/decisions/0027-a-restore-speaks-the-newest-schema.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.old_files import known_files
+from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
+from lakewarden.delta.parquet.schema import reads_alike, version_of
+from lakewarden.delta.place import place_of
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline
+from lakewarden.operations.plans.scope_plan import ScopePlan
+from lakewarden.operations.rewrite import write_outputs
+from lakewarden.target import ScopeTarget
+
+RESTORE = "RESTORE"
+"""The operation in the stamps of restores."""
+
+_SCHEMA = "schema_version"
+"""Parameter of a restore that writes its files again: under which version of the table's schema."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a restore changes: `removes` are live now, `adds` are what the version that comes back has in their place."""
+
+    removes: tuple[DataFile, ...]
+    adds: tuple[NewFile, ...]
+    parameters: Mapping[str, str]
+    """Of the restore, where `adds` have to be written again."""
+
+    @property
+    def rewrites(self) -> bool:
+        return bool(self.adds and self.parameters)
+
+
+def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timeline: Timeline) -> Difference:
+    """The files that go and those that come. All of them, where the columns of the table or of the files have to change.
+
+    Raises:
+        Unsupported: the columns of `source` are another writer's.
+    """
+    evolves = version_of(table.columns, (target.schema,)) is None
+    if reads_alike(source.schema_version(target.schemas), target.schema):
+        removes, returns = (table.files(), source.files()) if evolves else _by_path(table, source)
+        return Difference(removes, known_files(source, returns), {})
+    again = {_SCHEMA: str(target.schema.version)}
+    if not evolves and _is_there(timeline, {"version": str(source.version)} | again):
+        return Difference((), (), again)
+    return Difference(table.files(), known_files(source, source.files()), again)
+
+
+def _by_path(table: ScopeTable, source: ScopeTable) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+    live, then = ({file.path for file in one.files()} for one in (table, source))
+    removes = tuple(file for file in table.files() if file.path not in then)
+    return removes, tuple(file for file in source.files() if file.path not in live)
+
+
+def _is_there(timeline: Timeline, parameters: Mapping[str, str]) -> bool:
+    """Whether the last commit that changed files was such a restore: what it wrote has other names than what it brought back."""
+    last = next((entry for entry in reversed(timeline.entries) if entry.adds or entry.removes), None)
+    if last is None or last.stamp is None or last.operation != RESTORE:
+        return False
+    return parameters.items() <= last.stamp.parameters.items()
+
+
+def written_again(plan: ScopePlan, source: ScopeTable, clock: Clock, new_id: NewId) -> tuple[NewFile, ...]:
+    """The rows of every file of `source` in a file of the newest schema.
+
+    Raises:
+        TooLate: the plan is too old by now.
+    """
+    parts = (read_files(source, [file], plan.target.schemas) for file in source.files())
+    return write_outputs(plan, plan.target, parts, clock, new_id)
+
+
+def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
+    """The files to add, those that are live now as copies: no commit can remove and add the same path."""
+    place = place_of(table.location)
+    live = {file.path for file in table.files()}
+    apart = []
+    for file in adds:
+        if file.path in live:
+            name = compact_name(new_id)
+            place.write(name, pa.py_buffer(place.read(unquote(file.path))))
+            apart.append(replace(file, path=name))
+        else:
+            apart.append(file)
+    return tuple(apart)

@@ -1,0 +1,284 @@
+"""Restore: a scope's rows as an older version had them. A commit of its own, on top: nothing of the history is lost.
+
+The rows come back, never an older schema: the table has the newest columns afterwards. The watermark of the write log stays
+where it is, so that no row is flushed a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from lakewarden.catalog.model import Table
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.schema import version_of
+from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.plans.moved import check_version, planned_table
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.value import PlannedScope
+from lakewarden.operations.restore.files import RESTORE, copied_apart, difference, written_again
+from lakewarden.operations.rewrite import discard
+from lakewarden.report import ScopeReport
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class RestoreOptions:
+    """Exactly one of the two. A timestamp without a zone is UTC."""
+
+    version: int | None = None
+    timestamp: datetime | None = None
+    discard_to: int | None = None
+    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
+
+
+def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
+    """Raises:
+    InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidArgument(f"restore {table.name}: give either a version or a timestamp")
+    if version is not None and user is None and table.type == "USER":
+        raise InvalidArgument(
+            f"{table.name} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
+        )
+    return RestoreOptions(version, timestamp)
+
+
+def parse_moment(text: str) -> datetime:
+    """Reads a timestamp as people write it; without an offset it is UTC.
+
+    Raises:
+        InvalidArgument: not an ISO 8601 moment.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{text!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorePlan(ScopePlan):
+    """`adds` come back and `removes` go; `to` is the version whose rows they make."""
+
+    to: int = 0
+    adds: tuple[NewFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    watermark: int | None = None
+    """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
+    rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The version that comes back, where its files have to be written again: `adds` are as it has them."""
+
+
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
+    """Says which files and rows would come and go.
+
+    Raises:
+        InvalidArgument: not exactly one of version and timestamp.
+        NotFound: no such version, nothing was there at that moment, or its files were vacuumed; says which versions work.
+        Unsupported: another writer's columns, deletion vectors or partitions are in the way.
+    """
+    if (options.version is None) == (options.timestamp is None):
+        raise InvalidArgument(f"restore {target.scope}: give either a version or a timestamp")
+    now = clock()
+    table = open_scope(target)
+    if table is None:
+        raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
+    _check(target, table)
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(place_of(target.location), table.version, listing)
+    present = frozenset(found.key for found in listing)
+    to = _version(target, table, timeline, options, present)
+    source = open_scope(target, to) or table
+    source.schema_version(target.schemas)
+    _check(target, source)
+    if missing := _missing(source.files(), present):
+        raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
+    return _plan(target, options, table, source, timeline, now)
+
+
+def replan_restore(
+    target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> RestorePlan:
+    """The plan anew, to the version that was planned, on the same version; or on the flush with which its apply began.
+
+    Raises:
+        Moved: the table is at another version.
+        NotFound, Unsupported: as `plan_restore`.
+    """
+    table = planned_table(target, planned)
+    check_version(table, planned, plan_id)
+    to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
+    plan = plan_restore(target, to, clock=clock)
+    if plan.version != table.version:
+        raise Moved(f"{planned.scope} came to version {plan.version} while its restore was applied; plan again")
+    return replace(plan, parameters=planned.parameters)
+
+
+def run_restore(
+    plan: RestorePlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,
+    reach: Reach = no_faults,
+) -> Steps[ScopeReport]:
+    """One strict commit, after a last look that every file that comes back is there.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+        NotFound: a file was lost since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    present = frozenset(found.key for found in open_store(plan.target.location).list(""))
+    if missing := _missing(plan.adds, present):
+        raise NotFound(
+            f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
+        )
+    reach("after-read")
+    check_fresh(plan, clock())  # before rows lie there again
+    again = plan.rewritten
+    adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
+    now = clock()
+    transaction = None if plan.watermark is None else (plan.target.app_id, plan.watermark)
+    metrics, schema = _metrics(adds, plan.removes), plan.target.schema
+    stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
+    try:
+        version = yield from table.commit(
+            adds, plan.removes, schema=schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
+        )
+    except Conflict:
+        returning = {file.path for file in plan.adds}
+        discard(plan.target, (file for file in adds if file.path not in returning))
+        raise
+    reach("after-commit")
+    snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
+    renew_manifest(plan.target, table, snapshot, now)
+    reach("after-manifest")
+    return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())
+
+
+def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options: RestoreOptions, present: frozenset[str]) -> int:
+    if options.version is not None:
+        if not 0 <= options.version <= timeline.newest:
+            raise _gone(target, table, timeline, present, f"there is no version {options.version}")
+        if not timeline.has(options.version):
+            raise _gone(
+                target, table, timeline, present, f"version {options.version} was given up by a vacuum, or has left the log"
+            )
+        return options.version
+    moment = _utc(options.timestamp)
+    found = timeline.at(moment)
+    if found is None or not timeline.has(found):
+        what = f"no version that was there at {moment.isoformat()} is left"
+        raise _gone(target, table, timeline, present, what)
+    return found
+
+
+def _utc(timestamp: datetime | None) -> datetime:
+    assert timestamp is not None  # exactly one of the two is given
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+
+
+def _gone(target: ScopeTarget, table: ScopeTable, timeline: Timeline, present: frozenset[str], what: str) -> NotFound:
+    """The refusal, with the range that still works."""
+    oldest = timeline.oldest_whole((unquote(file.path) for file in table.files()), present)
+    works = "no version still works" if oldest is None else f"versions {oldest} to {timeline.newest} still work"
+    kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept and oldest is not None else ""
+    return NotFound(f"restore {target.scope}: {what}; {works}{kept}")
+
+
+def _missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> list[str]:
+    return [file.path for file in files if file.path not in present and unquote(file.path) not in present]
+
+
+def _check(target: ScopeTarget, table: ScopeTable) -> None:
+    """Raises:
+    Unsupported: the version's files alone are not its rows.
+    """
+    mapped = table.delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapped or not (table.plain or _foreign(target, table)):
+        raise Unsupported(
+            f"restore {target.scope}: version {table.version} has another writer's column mapping, deletion vectors or"
+            " partitions, which only that writer's own RESTORE can put back"
+        )
+
+
+def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
+    """Whether somebody changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
+    return version_of(table.columns, target.schemas) is None
+
+
+def _plan(
+    target: ScopeTarget, options: RestoreOptions, table: ScopeTable, source: ScopeTable, timeline: Timeline, now: datetime
+) -> RestorePlan:
+    change = difference(target, table, source, timeline)
+    metrics = _metrics(change.adds, change.removes)
+    discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
+    asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
+    changes = change.adds or change.removes or discards
+    again = "; the columns changed since, so the files that come are written again" if change.rewrites else ""
+    return RestorePlan(
+        target=target,
+        operation="restore",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters={"version": str(source.version)} | asked | dict(change.parameters),
+        nothing="" if changes else f"it is in the state of version {source.version} already",
+        summary=(
+            f"back to version {source.version}: {len(change.adds)} files with {metrics['rows_added']} rows come,"
+            f" {len(change.removes)} files with {metrics['rows_removed']} rows go{again}"
+        ),
+        metrics=metrics,
+        files=_names(change.adds, change.removes),
+        to=source.version,
+        adds=change.adds,
+        removes=change.removes,
+        watermark=options.discard_to if discards else None,
+        rewritten=source if change.rewrites else None,
+    )
+
+
+def _metrics(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> dict[str, int]:
+    added, removed = tuple(adds), tuple(removes)
+    return {
+        "files_added": len(added),
+        "files_removed": len(removed),
+        "bytes_added": sum(file.size for file in added),
+        "bytes_removed": sum(file.size for file in removed),
+        "rows_added": sum(file.rows for file in added),
+        "rows_removed": sum(file.rows or 0 for file in removed),
+    }
+
+
+def _names(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> tuple[str, ...]:
+    return (*(f"+{file.path}" for file in adds), *(f"-{file.path}" for file in removes))
+
+
+def _stamp(job_id: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> CommitStamp:
+    """Metrics in the words of Delta's own RESTORE."""
+    native = {
+        "numRestoredFiles": metrics["files_added"],
+        "numRemovedFiles": metrics["files_removed"],
+        "restoredFilesSize": metrics["bytes_added"],
+        "removedFilesSize": metrics["bytes_removed"],
+        "numRestoredRows": metrics["rows_added"],
+        "numRemovedRows": metrics["rows_removed"],
+    }
+    return CommitStamp(job_id, RESTORE, dict(parameters), native)

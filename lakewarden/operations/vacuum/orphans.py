@@ -1,0 +1,53 @@
+"""Data files that no commit names: what a writer that died left behind, or what one that lives is about to commit.
+
+Nobody can tell the two apart but by age, so `check` only counts them, and a vacuum takes those older than `ORPHAN_AGE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from urllib.parse import unquote
+
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.publish import version_of_unnamed
+from lakewarden.delta.timeline import Timeline
+from lakewarden.storage.objects import StoredObject
+
+ORPHAN_AGE = timedelta(hours=24)
+"""No writer takes a day between writing a file and committing it."""
+
+
+def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
+    """Parquet files of the table: none below a hidden name, and none of another table inside this one's directory."""
+    nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
+    return [found for found in listing if _is_data(found.key) and not found.key.startswith(nested)]
+
+
+def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
+    """Those that no commit in the log names, and that are not live by a checkpoint."""
+    named = timeline.named | live
+    known = named | {unquote(path) for path in named}
+    return [found for found in data_files(listing) if found.key not in known]
+
+
+def unnamed_commits(listing: Sequence[StoredObject]) -> list[StoredObject]:
+    """Commits that never got their name (delta/commit_log/publish.py): their writers died, or are about to name them."""
+    return [found for found in listing if version_of_unnamed(found.key) is not None]
+
+
+def told(found: Sequence[StoredObject], what: str, now: datetime) -> str:
+    """How many files they are that `what` says, how large and how old; empty where there are none."""
+    if not found:
+        return ""
+    size, oldest = sum(file.size for file in found), now - min(file.modified for file in found)
+    ripe = sum(now - file.modified >= ORPHAN_AGE for file in found)
+    hours = ORPHAN_AGE.total_seconds() / 3600
+    return (
+        f"{len(found)} files of {size} bytes that {what}, the oldest {oldest.total_seconds() / 3600:.1f} hours old;"
+        f" {ripe} are older than {hours:g} hours, after which a vacuum may remove them"
+    )
+
+
+def _is_data(key: str) -> bool:
+    return key.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in key.split("/"))

@@ -1,0 +1,323 @@
+"""Vacuum: deletes the files that no version inside the retention needs, and the log entries that nobody can ask for.
+
+What stays, whatever the clock of any writer said:
+
+- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by the clock
+  of its writer or by that of the store, and of the versions in `keep_versions`; and so every live file;
+- a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
+  commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
+- in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
+  than both;
+- a commit that never got its name, until it is as old as that (other writes that never ended: storage/leftovers.py);
+- `manifest.json`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
+
+The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
+that would need one of these files either came before, and then this commit is refused, or comes after, and sees it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from urllib.parse import unquote
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.delta.commit_log.damage import has_readable_checkpoint
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.place import place_of
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
+from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.plans.moved import commit_of
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.value import PlannedScope, plain_path
+from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
+from lakewarden.operations.vacuum.unreferenced_files import stray_files
+from lakewarden.report import ScopeReport
+from lakewarden.rows.files import without_name
+from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+SAFE_HOURS = 168
+"""A week: below it, a reader of an older version or a slow writer may lose files under its hands."""
+
+_LOG_AGE = timedelta(days=30)
+"""Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
+
+_SKEW = timedelta(days=1)
+"""A commit's time may be so far ahead before a vacuum marks it: waiting until it has come costs less than a commit."""
+
+_MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
+
+_LONGEST = 24 * 365 * 1000
+"""Hours; to retain more is to retain everything, and a calendar of no more than nine thousand years would run out."""
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class VacuumOptions:
+    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` has to be said."""
+
+    retain_hours: float | None = None
+    force: bool = False
+    keep_versions: tuple[int, ...] = ()
+    keep_files: frozenset[str] = frozenset()
+    """Paths to which rows in the log refer."""
+    latest: datetime | None = None
+    """The horizon is not later than this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VacuumPlan(ScopePlan):
+    """`data_files` go after the horizon's commit, `log_files` after them, in this order, then `stray`. `files` are all."""
+
+    data_files: tuple[StoredObject, ...] = ()
+    log_files: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    """Files of FILE columns to which no row refers."""
+    marks: bool = False
+    """Whether the horizon is committed although no data file goes, so that a later vacuum can count from this one."""
+    oldest: int = 0
+    """The oldest version that an earlier vacuum left whole."""
+
+
+def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
+    """Lists exactly what a run removes.
+
+    Raises:
+        InvalidArgument: the retention is no number of hours, or below 168 without `force`.
+        NotFound: a version to keep is not there any more.
+    """
+    hours = retention_of(target, options)
+    now = clock()
+    horizon = min(now - timedelta(hours=min(hours, _LONGEST)), options.latest or now)
+    table = open_scope(target)
+    if table is None:
+        return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
+    listing = open_store(target.location).list("")
+    timeline = read_timeline(place_of(target.location), table.version, listing)
+    oldest = timeline.needed_since(horizon)
+    kept = _kept(timeline, options.keep_versions, oldest)
+    needed = _needed(table, timeline, oldest, kept)
+    nobodys = min(horizon, now - ORPHAN_AGE)
+    data = tuple(_removable(listing, needed, timeline, nobodys))
+    stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
+    marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
+    unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
+    readable = partial(has_readable_checkpoint, place_of(target.location), [found.key for found in listing])
+    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE), readable), *unnamed)
+    return VacuumPlan(
+        target=target,
+        operation="vacuum",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=_parameters(hours, horizon, oldest, kept),
+        nothing="" if data or log or stray or marks else _all_needed(hours),
+        summary=_summary(data, log, stray, hours, oldest) + (_MARKS if marks else ""),
+        metrics={
+            "files_deleted": len(data),
+            "bytes_deleted": sum(file.size for file in data),
+            "log_files_deleted": len(log),
+            "stray_files_deleted": len(stray),
+        },
+        files=(*(file.key for file in data), *log, *map(without_name, stray)),
+        data_files=data,
+        log_files=log,
+        stray=stray,
+        marks=marks,
+        oldest=timeline.oldest,
+    )
+
+
+def replan_vacuum(
+    target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
+) -> VacuumPlan:
+    """The plan anew, of exactly these files. It commits its marks whatever goes, so that they tell that it was applied.
+
+    Raises:
+        Moved: one of the files is needed again, or gone; or a vacuum moved the horizon.
+        InvalidArgument, NotFound: as `plan_vacuum`.
+    """
+    latest = datetime.fromisoformat(planned.parameters["horizon"])
+    plan = plan_vacuum(target, replace(options, latest=latest), clock=clock)
+    oldest = int(planned.parameters[OLDEST])
+    if not plan.oldest <= oldest <= int(plan.parameters.get(OLDEST, "-1")):
+        raise Moved(f"the horizon of {planned.scope} moved since it was planned, by another vacuum or its retention; plan again")
+    removable = {*(file.key for file in plan.data_files), *plan.log_files, *plan.stray}
+    wanted = frozenset(planned.files)
+    taken = {key for key in removable if plain_path(key) in wanted}
+    kept = wanted - {plain_path(key) for key in taken}
+    marks = [commit_of(target, planned, plan_id, mark) for mark in (VACUUM_START, VACUUM_END)] if kept else []
+    if kept and (marks[0] is None or marks[1] is not None):  # between its marks, an apply that died has left the rest
+        raise Moved(
+            f"{len(kept)} of the {len(planned.files)} files that were to be vacuumed from {planned.scope} are needed again, or"
+            f" gone: {min(kept)}; plan again"
+        )
+    return replace(
+        plan,
+        nothing="",
+        summary=planned.summary,
+        parameters=planned.parameters,
+        metrics=planned.metrics,
+        files=planned.files,
+        data_files=tuple(file for file in plan.data_files if file.key in taken),
+        log_files=tuple(key for key in plan.log_files if key in taken),
+        stray=tuple(key for key in plan.stray if key in taken),
+        marks=True,
+    )
+
+
+def run_vacuum(
+    plan: VacuumPlan,
+    *,
+    job_id: str,
+    clock: Clock,
+    new_id: NewId,  # noqa: ARG001  # every run's shape
+    reach: Reach = no_faults,
+) -> Steps[ScopeReport]:
+    """Commits the horizon, deletes what the plan lists, commits the end.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    remove_leftovers(plan.target.uri)
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    state = plan.state or table.state(plan.target.app_id)
+    if plan.data_files or plan.marks:
+        yield from _commit_horizon(plan, table, job_id, clock())
+        reach("after-start")
+        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that made them right
+        check_fresh(plan, clock())
+        _delete(plan, reach)
+        state = (yield from _commit_end(plan, job_id, clock, reach)).state
+    if plan.log_files:
+        yield plan.target.uri  # the checkpoint that they go for was written by somebody who may have made nothing durable
+    check_fresh(plan, clock())  # names in the log are made again, should the table have begun anew
+    open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
+    reach("after-log")
+    return plan.done(state, plan.metrics, plan.files, clock())
+
+
+def retention_of(target: ScopeTarget, options: VacuumOptions) -> float:
+    hours = target.retention_hours if options.retain_hours is None else options.retain_hours
+    if not math.isfinite(hours) or hours < 0:
+        raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is none; give a number from 0 on")
+    if hours < SAFE_HOURS and not options.force:
+        raise InvalidArgument(
+            f"vacuum {target.scope}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
+            f" restores still use would go. Retain {SAFE_HOURS} hours or more, or force it"
+        )
+    return float(hours)
+
+
+def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:
+    """The versions to keep that are older than the horizon's."""
+    for version in wanted:
+        if not timeline.has(version):
+            raise NotFound(
+                f"version {version} can't be kept: it is not there any more; versions {timeline.oldest} to {timeline.newest} are"
+            )
+    return tuple(sorted({version for version in wanted if version < oldest}))
+
+
+def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
+    """What was live at `oldest`, what came since, and what the kept versions hold; as the log spells paths and as stores do."""
+    paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
+    for version in {oldest, *kept} - {table.version}:
+        if old := ScopeTable.open(table.location, version):
+            paths |= {file.path for file in old.files()}
+    return frozenset(paths | {unquote(path) for path in paths})
+
+
+def _stray(listing: Sequence[StoredObject], table: ScopeTable, target: ScopeTarget, options: VacuumOptions) -> list[StoredObject]:
+    kept = (open_scope(target, version) for version in options.keep_versions)
+    return stray_files(listing, target, [table, *(old for old in kept if old is not None)], options.keep_files)
+
+
+def _removable(
+    listing: Sequence[StoredObject], needed: frozenset[str], timeline: Timeline, orphans_before: datetime
+) -> list[StoredObject]:
+    young = {found.key for found in orphans(listing, timeline, needed) if found.modified > orphans_before}
+    return [found for found in data_files(listing) if found.key not in needed and found.key not in young]
+
+
+def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
+    """Whether a commit names a file that is there and not live."""
+    live = frozenset(unquote(file.path) for file in table.files())
+    unnamed = orphans(listing, timeline, live)
+    return any(found.key not in live for found in data_files(listing) if found not in unnamed)
+
+
+def _parameters(hours: float, horizon: datetime, oldest: int, kept: Sequence[int]) -> dict[str, str]:
+    return {
+        "retention_hours": f"{hours:g}",
+        "horizon": horizon.isoformat(timespec="milliseconds"),
+        OLDEST: str(oldest),
+        KEPT: ",".join(map(str, kept)),
+    }
+
+
+def _all_needed(hours: float) -> str:
+    return f"a version of the last {hours:g} hours, or a writer, may need any of its files"
+
+
+def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[str], hours: float, oldest: int) -> str:
+    size = sum(file.size for file in data)
+    files = f"{len(data)} files of {size} bytes go, which no version of the last {hours:g} hours needs"
+    return f"{files}; version {oldest} is the oldest that still works" + "".join(
+        (f"; {len(log)} expired log files go" if log else "", f"; {len(stray)} files go to which no row refers" if stray else "")
+    )
+
+
+def _commit_horizon(plan: VacuumPlan, table: ScopeTable, job_id: str, now: datetime) -> Steps[None]:
+    metrics = {"numFilesToDelete": plan.metrics["files_deleted"], "sizeOfDataToDelete": plan.metrics["bytes_deleted"]}
+    yield from _mark(table, plan, CommitStamp(job_id, VACUUM_START, dict(plan.parameters), metrics), plan.planned_at, now)
+
+
+def _delete(plan: VacuumPlan, reach: Reach) -> None:
+    store = open_store(plan.target.location)
+    half = len(plan.data_files) // 2
+    store.delete(file.key for file in plan.data_files[:half])
+    reach("during-deletes")
+    store.delete(file.key for file in plan.data_files[half:])
+    reach("after-deletes")
+
+
+def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
+    """The second mark; others may commit meanwhile, so it goes on top of whatever is there."""
+    metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
+    stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
+    for _ in range(_ATTEMPTS):
+        looked = clock()
+        table = open_scope(plan.target)
+        if table is None:
+            break
+        now = clock()
+        try:
+            version = yield from _mark(table, plan, stamp, looked, now)
+        except Conflict:
+            continue
+        reach("after-end")
+        snapshot = table.snapshot(plan.target.app_id).after(version, (), (), now)
+        renew_manifest(plan.target, table, snapshot, now)
+        return snapshot
+    raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, and others kept committing before it could say so")
+
+
+def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[int]:
+    schema = table.schema_version(plan.target.schemas)
+    return table.commit((), (), schema=schema, stamp=stamp, since=since, now=now, data_change=False)

@@ -1,0 +1,103 @@
+"""The audit log: who did, or was refused, what. Append-only: an entry is an object, made once and never changed but by the
+erasure of a user, whose keyed hash takes the place of the id.
+
+Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and so no
+password.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from lakewarden.access.gate import Session
+from lakewarden.clock import Clock, NewId
+from lakewarden.errors import Corrupt
+from lakewarden.state.newest_first import backwards
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.paths import without_name
+
+_ROOT = "audit"
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """One act. `action` is in capitals, as CREATE_TABLE; `details` are words for people."""
+
+    audit_id: str
+    timestamp: datetime
+    actor_user_id: str
+    action: str
+    target: str
+    details: str = ""
+    subject_user_id: str | None = None
+    """In whose place it was done."""
+
+
+@dataclass(frozen=True)
+class AuditLog:
+    """The audit log of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+
+    def note(self, session: Session, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
+        """Keeps one act; returns when it is durable.
+
+        Args:
+            session: who acts. In another's place, the actor is who took it, and the subject is the other.
+            target: what it is done to, as `table:app.t` or `user:alice`.
+            subject: whose place is to be taken, where the session has not taken it yet.
+        """
+        actor = session.actor or session
+        taken = session.user if session.actor else None
+        entry = AuditEntry(self.new_id(), self.clock(), actor.user, action, target, details, subject or taken)
+        self.store.create(_key(entry), _encode(entry))
+        return entry
+
+    def newest(self, limit: int | None = None) -> list[AuditEntry]:
+        """The last entries, newest first."""
+        return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
+
+    def expire(self, before: datetime) -> int:
+        """Removes the entries that are older, and says how many."""
+        old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
+        self.store.delete(old)
+        return len(old)
+
+    def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
+        """Puts the keyed hash in place of a user's id; `found` is told of how many entries, before the first is changed."""
+        entries = [(stored.key, _decode(stored.key, self.store.get(stored.key))) for stored in self.store.list(_ROOT)]
+        changed = [(key, other) for key, entry in entries if (other := _without(entry, user, mark)) != entry]
+        found(len(changed))
+        for key, entry in changed:
+            self.store.put(key, _encode(entry))
+
+
+def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:
+    return replace(
+        entry,
+        actor_user_id=mark if entry.actor_user_id == user else entry.actor_user_id,
+        subject_user_id=mark if entry.subject_user_id == user else entry.subject_user_id,
+        target=f"user:{mark}" if entry.target == f"user:{user}" else entry.target,
+        details=without_name(entry.details, user, mark),
+    )
+
+
+def _encode(entry: AuditEntry) -> bytes:
+    return json.dumps(asdict(entry) | {"timestamp": entry.timestamp.isoformat()}, ensure_ascii=False).encode()
+
+
+def _key(entry: AuditEntry) -> str:
+    return f"{_ROOT}/{backwards(entry.timestamp)}-{entry.audit_id}"
+
+
+def _decode(key: str, text: bytes) -> AuditEntry:
+    try:
+        content = json.loads(text)
+        return AuditEntry(**{**content, "timestamp": datetime.fromisoformat(content["timestamp"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the audit entry {key} can't be read: {text[:80]!r}") from error

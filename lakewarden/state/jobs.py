@@ -1,0 +1,279 @@
+"""The job log: what was asked for and what came of it. Append-only: a job's next state is a new object, made conditionally.
+
+Keys begin with the inverted moment of the request, so that a listing shows the newest first, and reading the last fifty
+jobs costs fifty reads however many there were. Whoever makes a state has seen the one before it: a runner whose job was
+killed, or taken over because it seemed dead, finds the next state taken at its next heartbeat, and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lakewarden.clock import Clock, NewId
+from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
+from lakewarden.report import Operation, ScopeReport
+from lakewarden.specs import QUEUEABLE
+from lakewarden.state.active_jobs import claim_key
+from lakewarden.state.erasures import Erasures
+from lakewarden.state.job import (
+    Job,
+    JobStatus,
+    Queueable,
+    decode,
+    encode,
+    idempotency_key,
+    named_in,
+    new_job_id,
+    outcome_of,
+    without_user,
+)
+from lakewarden.state.newest_first import backwards
+from lakewarden.state.node import has_ended
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+_ROOT = "jobs"
+_OVER = "over"
+"""An empty object beside the states of a job that is over: whoever looks for work need not read those."""
+_KEPT = 2
+"""States of a job that stay: nobody asks for older ones."""
+_ATTEMPTS = 40
+
+
+@dataclass(frozen=True)
+class JobLog:
+    """The jobs of one warehouse."""
+
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId
+    lease: timedelta = timedelta(seconds=60)
+    """How long a runner may be silent before its job counts as left."""
+
+    def enqueue(self, operation: Queueable, parameters: dict[str, str]) -> Job:
+        """Asks for a job that somebody else runs.
+
+        Raises:
+            InvalidArgument: an operation that wants a person (vacuum, restore), or none at all.
+            AlreadyActive: the same operation upon the same was asked for, and is not over. One whose runner died is ended here.
+        """
+        if operation not in QUEUEABLE:
+            raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(QUEUEABLE)} can")
+        now = self.clock()
+        job_id = new_job_id(operation, self.clock, self.new_id)
+        key = idempotency_key(operation, parameters)
+        claim_key(self.store, key, job_id, now, self._holds)
+        return self._keep(Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now))
+
+    def record(
+        self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]
+    ) -> Job:
+        """Notes a job that was run at once, when it is over."""
+        return self.keep(operation, job_id, started_at, parameters, *outcome_of(reports))
+
+    def keep(
+        self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], status: JobStatus, message: str
+    ) -> Job:
+        """The same, in words of the caller's own."""
+        now = self.clock()
+        return self._over(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
+
+    def claim(self, job: Job, node_id: str) -> Job:
+        """Takes a job that waits, or whose runner seems dead, for a process.
+
+        Raises:
+            Conflict: somebody else was faster.
+        """
+        now = self.clock()
+        again = job.status == "running"
+        return self._keep(
+            replace(
+                job,
+                status="running",
+                node_id=node_id,
+                started_at=job.started_at or now,
+                updated_at=now,
+                retry_count=job.retry_count + again,
+                step=job.step + 1,
+            )
+        )
+
+    def beat(self, job: Job, message: str) -> Job:
+        """Shows that the job's runner lives, and how far it is.
+
+        Raises:
+            Conflict: the job was killed, or taken over.
+        """
+        return self._keep(replace(job, message=message, updated_at=self.clock(), step=job.step + 1))
+
+    def retry(self, job: Job, message: str) -> Job:
+        """Notes that the job failed and will be tried again; raises as `beat`."""
+        changed = replace(job, status="retrying", message=message, retry_count=job.retry_count + 1)
+        return self._keep(replace(changed, updated_at=self.clock(), step=job.step + 1))
+
+    def finish(self, job: Job, status: JobStatus, message: str, trace: str | None = None) -> Job:
+        """Notes how the job ended; raises as `beat`."""
+        now = self.clock()
+        ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace)
+        return self._over(replace(ended, step=job.step + 1))
+
+    def kill(self, job_id: str) -> Job:
+        """Cancels a job that is not over. One that runs stops before its next scope.
+
+        Raises:
+            NotFound: no such job.
+            Unsupported: it is over.
+            Conflict: its runner moved on again and again meanwhile.
+        """
+        for _ in range(_ATTEMPTS):
+            job = self.find(job_id)
+            if not job.active:
+                raise Unsupported(f"job {job_id} is {job.status}: only one that is not over can be cancelled")
+            said = (
+                "cancelled before it began"
+                if job.status in ("new", "queued")
+                else f"cancelled after {job.message or 'its start'}"
+            )
+            try:
+                return self.finish(job, "cancelled", said)
+            except Conflict:
+                continue
+        raise Conflict(f"job {job_id} changed {_ATTEMPTS} times while it was to be cancelled; try again")
+
+    def find(self, job_id: str) -> Job:
+        """The job as it stands now.
+
+        Raises:
+            NotFound: no such job.
+        """
+        while key := self._listed()[0].get(job_id):
+            try:
+                return decode(key, self.store.get(key))
+            except Missing:
+                continue  # a newer state came
+        raise NotFound(f"there is no job {job_id!r}")
+
+    def newest(self, limit: int | None = None) -> list[Job]:
+        """The last jobs as they stand now, newest first."""
+        return [self._read(job_id, key) for job_id, key in list(self._listed()[0].items())[:limit]]
+
+    def runnable(self) -> list[Job]:
+        """Jobs that wait for a runner, oldest first; also those whose runner died."""
+        states, over = self._listed()
+        open_ = [self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over]
+        for job in open_:
+            if not job.active:  # its runner died right before it could say so
+                self.store.put(f"{_home(job)}/{_OVER}", b"")
+        return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
+
+    def expire(self, before: datetime) -> int:
+        """Removes the jobs that were asked for earlier and are over, and says how many."""
+        old = [found.key for found in self.store.list(_ROOT) if found.key > f"{_ROOT}/{backwards(before)}"]
+        over = {key.rsplit("/", 1)[0] for key in old if key.endswith(f"/{_OVER}")}
+        self.store.delete([key for key in old if key.rsplit("/", 1)[0] in over])
+        return len(over)
+
+    def _read(self, job_id: str, key: str) -> Job:
+        try:
+            return decode(key, self.store.get(key))
+        except Missing:
+            return self.find(job_id)
+
+    def _text(self, key: str) -> bytes | None:
+        try:
+            return self.store.get(key)
+        except Missing:
+            return None
+
+    def _holds(self, job_id: str) -> bool | None:
+        """Whether a job keeps its idempotency key; None where there is no such job. Ends it where its runner died."""
+        try:
+            job = self.find(job_id)
+        except NotFound:
+            return None
+        if not (job.active and self._is_left(job)):
+            return job.active
+        try:
+            self.finish(job, "failed", f"its runner {job.node_id} died, and the same was requested again")
+        except Conflict:
+            return True  # it is alive, or was taken over
+        return False
+
+    def _is_left(self, job: Job) -> bool:
+        """Whether a job was begun, and its runner has ended or has been silent for the lease."""
+        if job.status not in ("running", "retrying"):
+            return False
+        return self.clock() - (job.updated_at or job.created_at) >= self.lease or has_ended(job.node_id)
+
+    def _listed(self) -> tuple[dict[str, str], set[str]]:
+        """Key of the last state by job, newest first, and the jobs that are over."""
+        keys, over = dict[str, str](), set[str]()
+        for entry in self.store.list(_ROOT):
+            home, _, state = entry.key.rpartition("/")
+            job_id = home.split("/", 1)[1].split("-", 1)[1]
+            if state == _OVER:
+                over.add(job_id)
+            else:
+                keys[job_id] = entry.key  # listed in order, so the last state stays
+        return keys, over
+
+    def _states(self, below: str) -> list[str]:
+        return [entry.key for entry in self.store.list(below) if not entry.key.endswith(f"/{_OVER}")]
+
+    def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
+        """Puts the keyed hash in place of a user's id wherever a job names it.
+
+        `found` is told in how many states one does, before the first is changed.
+        """
+        states = ((key, decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
+        changed = [(key, other) for key, job in states if (other := without_user(job, user, mark)) != job]
+        found(len(changed))
+        for key, job in changed:
+            self.store.put(key, encode(job))
+
+    def _over(self, job: Job) -> Job:
+        """Keeps the last state, and then looks whether somebody in it was erased meanwhile, whose erasure did not see it."""
+        kept = self._keep(job)
+        self.store.put(f"{_home(job)}/{_OVER}", b"")
+        for user in named_in(kept):
+            mark = self._erasures.mark(user)
+            if self._erasures.since(mark, kept.created_at):
+                kept = without_user(kept, user, mark)
+                for state in self._states(_home(job)):
+                    self.store.put(state, encode(without_user(decode(state, self.store.get(state)), user, mark)))
+        return kept
+
+    @property
+    def _erasures(self) -> Erasures:
+        return Erasures(self.store)
+
+    def _keep(self, job: Job) -> Job:
+        data = encode(job)
+        try:
+            self.store.create(_key(job), data)
+        except AlreadyThere as error:
+            if self._text(_key(job)) != data:  # else it is this very put, repeated below us
+                raise _lost(job) from error
+        if job.step >= _KEPT:
+            self._prune(job)
+        return job
+
+    def _prune(self, job: Job) -> None:
+        """Removes older states, unless it was an old one itself that was made again."""
+        states = [stored.key for stored in self.store.list(_home(job))]
+        if not states or states[-1] != _key(job):
+            raise _lost(job)
+        self.store.delete(states[:-_KEPT])
+
+
+def _lost(job: Job) -> Conflict:
+    return Conflict(f"job {job.job_id} went on without this process meanwhile: it was taken, killed, or taken over")
+
+
+def _home(job: Job) -> str:
+    return f"{_ROOT}/{backwards(job.created_at)}-{job.job_id}"
+
+
+def _key(job: Job) -> str:
+    return f"{_home(job)}/{job.step:06d}"

@@ -1,0 +1,29 @@
+"""Files are passed over by their bounds only where no row of theirs can be wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.delta.reading.bounds import Bound, files_within
+from tests.delta.scopes import flush, people, table_of, target
+from tests.fixtures.bucket import AnyPath
+
+
+@pytest.mark.parametrize(
+    ("bound", "first_ids"),
+    [
+        (Bound("id", 19, 30), [10, 20, 30]),
+        (Bound("id", 20, 29), [20]),
+        (Bound("id", None, 10), [10]),
+        (Bound("id", 39, None), [30]),
+        (Bound("id", 40, None), []),
+        (Bound("name", "n19", "n19"), [10]),
+        (Bound("name", "n2", "n20"), [20]),
+    ],
+    ids=str,
+)
+def test_a_row_on_a_bound_is_within_it(tmp_path: AnyPath, bound: Bound, first_ids: list[int]) -> None:
+    scope = target(tmp_path)
+    for start in (10, 20, 30):
+        flush(scope, people(*range(start, start + 10)), first_seq=start)
+    assert [file.min_seq for file in files_within(table_of(scope), [bound])] == first_ids
