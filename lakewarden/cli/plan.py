@@ -11,6 +11,7 @@ from lakewarden.cli.context import emit_reports, invocation, report_row, split_n
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
 from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.specs import PLANNABLE
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +22,9 @@ def register(app: typer.Typer) -> None:
 def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
     context: typer.Context,
     tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; all where none is named."),
-    operation: str | None = typer.Option(None, help="Plan this operation; without it, all that maintenance would do now."),
+    operation: str | None = typer.Option(
+        None, help=f"Plan this: {', '.join(PLANNABLE)}. Without it, all that maintenance would do now."
+    ),
     out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
     user: str | None = typer.Option(None, help="Only this user's scope."),
     version: int | None = typer.Option(None, help="restore: the Delta version to go back to."),

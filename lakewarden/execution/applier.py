@@ -48,13 +48,14 @@ class Applier:
             self._check_given(given)
         found = self._log.begin(plan_id, self._warehouse.clock())
         if (kept := found.plan) is None:
+            permit(Request("erase"))  # nothing else removes a plan and leaves what it did
             if found.done is None:
                 raise NotFound(f"plan {plan_id} was removed with the user whom it named; if that erasure failed, erase again")
             return self._erased(plan_id, found.done)
         permit(kept.request)
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
         if plan.operation in ("drop", "erase"):
-            return refused or [replace(report, plan_id=plan_id) for report in self._removed(plan, found.done)]
+            return refused or [replace(report, plan_id=plan_id) for report in self._removed(kept, found.done)]
         asked = Asked(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
         reports = self.operator.as_job(plan.operation, asked, lambda job_id: self._run(plan, job_id), None)
         return [replace(report, plan_id=plan_id) for report in (*reports, *refused)]

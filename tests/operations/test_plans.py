@@ -495,6 +495,14 @@ def test_a_drop_of_a_table_that_was_made_again_is_refused(lake: Lakehouse) -> No
     assert len(lake.tables()) == 1
 
 
+def test_lines_that_are_left_out_do_not_spare_a_drop_its_look(lake: Lakehouse) -> None:
+    plan = lake.plan("drop", NOTES)
+    lake.drop_table(NOTES)
+    make_notes(lake)
+    assert _outcomes(lake.apply(replace(plan, scopes=()))) == {None: "CONFLICT"}
+    assert len(lake.tables()) == 1
+
+
 def test_an_erasure_takes_later_rows_too_and_leaves_no_name(lake: Lakehouse) -> None:
     _write(lake, "ann", {8: "pending"})
     plan = lake.plan("erase", user="ann")

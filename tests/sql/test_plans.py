@@ -104,6 +104,13 @@ def test_an_id_is_no_right(lake: Lakehouse) -> None:
     assert _message(lake, f"APPLY PLAN '{drop}'", "root", "dba") == f"plan {drop}: 1 done"
 
 
+def test_what_an_erasure_did_is_not_told(lake: Lakehouse) -> None:
+    plan = lake.plan("erase", user="ann")
+    lake.apply(plan)
+    with pytest.raises(Unsupported, match="erase has no statement"):
+        lake.sql(f"APPLY PLAN '{plan.plan_id}'", user="bob", role="user")
+
+
 def test_taking_a_place_takes_its_rights(lake: Lakehouse) -> None:
     lake.sql("CREATE USER 'ann' WITH PASSWORD 'Password-1234' ROLE user")
     plan_id = _plan_of(lake, f"RESTORE {NOTES} TO VERSION AS OF 0 DRY RUN", "ann", "user")
