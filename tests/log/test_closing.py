@@ -13,8 +13,8 @@ from lakewarden.errors import BeingErased, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import decode_cut, newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.objects.cuts.cut import decode_cut, newest_cut
 from lakewarden.log.objects.cuts.mend import jump
 from lakewarden.log.objects.cuts.rewound import note_rewound
 from lakewarden.log.objects.cuts.seal import seal

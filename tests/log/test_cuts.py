@@ -11,8 +11,8 @@ from lakewarden.clock import random_id
 from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import newest_cut
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.next_cut import next_cut
 from lakewarden.log.objects.cuts.settle import settle
@@ -122,7 +122,7 @@ def test_a_cached_cut_counts_for_its_own_version_alone(store: Store) -> None:
 
 def test_a_cut_whose_number_was_pruned_and_is_free_again_does_not_count(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it says is said again in the next one."""
-    monkeypatch.setattr("lakewarden.log.objects.cuts.clean._KEPT", 1)  # so that numbers are free the sooner
+    monkeypatch.setattr("lakewarden.log.objects.clean._KEPT", 1)  # so that numbers are free the sooner
     for user in ("u", "v"):
         writer(store).append(notes(user, 1))
     stale = view_of(store)

@@ -16,10 +16,10 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.objects import names
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.clean import clean
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
-from lakewarden.log.objects.cuts.cut import newest_cut
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader

@@ -13,9 +13,9 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
-from lakewarden.log.objects.cuts.cut import Cut, newest_cut
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.place import WriterTerms

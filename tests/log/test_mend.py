@@ -11,7 +11,7 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.cut import EVERYBODY, Cut, newest_cut
+from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_cut
 from lakewarden.log.objects.cuts.mend import LogFaults, faults_of, give_up, jump
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail

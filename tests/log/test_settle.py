@@ -10,8 +10,8 @@ from lakewarden.errors import StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import Cut, encode_cut, newest_cut
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import Cut, encode_cut, newest_cut
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import LogView
@@ -168,7 +168,7 @@ def test_two_that_settle_at_once_are_both_heard(store: Store) -> None:
 
 def test_who_makes_a_cut_too_late_reads_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that was pruned is free again: the cut that takes it does not count, nor does its carry stay."""
-    monkeypatch.setattr("lakewarden.log.objects.cuts.clean._KEPT", 1)  # so that it is free the sooner
+    monkeypatch.setattr("lakewarden.log.objects.clean._KEPT", 1)  # so that it is free the sooner
     for user in ("a", "b"):
         writer(store).append(notes(user, 1))
     stale = view_of(store)

@@ -187,7 +187,7 @@ def test_a_lost_put_that_was_flushed_meanwhile_is_acknowledged(store: Store) -> 
 
 
 def test_a_lost_put_of_which_nobody_knows_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.log.objects.cuts.cut.REMEMBERED", 2)
+    monkeypatch.setattr("lakewarden.log.objects.cut.REMEMBERED", 2)
     other = writer(store)
 
     def flush_much(call: str, _key: str) -> None:

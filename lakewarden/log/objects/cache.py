@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from lakewarden.log.objects.cuts.cut import Cut
+from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.segment import Header
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.cut import Cut
+from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.segment import LINKED, UNKNOWN, link_to, read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 

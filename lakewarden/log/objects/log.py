@@ -15,9 +15,9 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
-from lakewarden.log.objects.cuts.cut import newest_cut
 from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log

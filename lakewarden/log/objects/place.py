@@ -26,7 +26,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.cut import Cut, newest_cut
+from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
 from lakewarden.log.objects.segment import LINKED, pack_segment, read_put_id

@@ -13,7 +13,7 @@ from itertools import pairwise
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.cut import Cut, newest_version
+from lakewarden.log.objects.cut import Cut, newest_version
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.segment import UNKNOWN, Header, read_put_id, read_segment, same_put
 from lakewarden.storage.objects import Missing, ObjectStore

@@ -8,7 +8,7 @@ from functools import cached_property
 from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.cut import Cut
+from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.segment import Header, read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING

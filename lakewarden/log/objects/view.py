@@ -19,8 +19,8 @@ from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts.clean import is_old
-from lakewarden.log.objects.cuts.cut import Cut, newest_version, read_cut
+from lakewarden.log.objects.clean import is_old
+from lakewarden.log.objects.cut import Cut, newest_version, read_cut
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
 from lakewarden.log.objects.segment import UNKNOWN, Header, read_carry, read_chunk

@@ -13,8 +13,8 @@ from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, N
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, decode_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
-from lakewarden.log.objects.cuts.cut import Cut, decode_cut
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle

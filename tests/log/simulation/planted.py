@@ -16,11 +16,11 @@ from lakewarden.clock import NewId
 from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
-from lakewarden.log.objects import names, place, segment, view
+from lakewarden.log.objects import clean, cut, names, place, segment, view
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts import clean, closing, cut, history, settle
+from lakewarden.log.objects.cut import Cut, Kept
+from lakewarden.log.objects.cuts import closing, history, settle
 from lakewarden.log.objects.cuts import next_cut as nextcut
-from lakewarden.log.objects.cuts.cut import Cut, Kept
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.names import Listing

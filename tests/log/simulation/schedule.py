@@ -10,14 +10,14 @@ from functools import partial
 from unittest.mock import patch
 
 from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.log.objects import clean as clean_module
+from lakewarden.log.objects import cut as cut_module
 from lakewarden.log.objects import place as place_module
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.cuts import clean as clean_module
+from lakewarden.log.objects.clean import is_old
+from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import closing as closing_module
-from lakewarden.log.objects.cuts import cut as cut_module
 from lakewarden.log.objects.cuts import history as history_module
-from lakewarden.log.objects.cuts.clean import is_old
-from lakewarden.log.objects.cuts.cut import newest_cut
 from lakewarden.log.objects.names import listings
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cuts.cut import Cut, confirm, encode_cut, newest_cut
+from lakewarden.log.objects.cut import Cut, confirm, encode_cut, newest_cut
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 _ATTEMPTS = 100

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from lakewarden.clock import NewId
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cuts.cut import Kept
+from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks
 from lakewarden.settings import LogSettings

@@ -21,9 +21,9 @@ from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import Cut, newest_cut, read_cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import Cut, newest_cut, read_cut
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.links import Links

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.clock import to_micros
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cuts.cut import Cut, Kept
+from lakewarden.log.objects.cut import Cut, Kept
 from lakewarden.log.objects.segment import Header
 from lakewarden.log.position import NOTHING
 

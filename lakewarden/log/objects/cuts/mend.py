@@ -16,9 +16,9 @@ from lakewarden.faults import no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import make_cut

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.cuts.cut import Kept
+from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
 from lakewarden.log.objects.segment import Header
 from lakewarden.log.objects.view import LogView

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakewarden.clock import NewId
+from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.cut import EVERYBODY, Cut
 from lakewarden.log.objects.place import Placing, Segment, WriterTerms
 from lakewarden.log.objects.segment import LINKED
 from lakewarden.log.table_log import Mark

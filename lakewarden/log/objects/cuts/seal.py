@@ -11,9 +11,9 @@ from datetime import datetime
 
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import Cut
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.storage.objects import ObjectStore
 

@@ -15,9 +15,9 @@ from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
-from lakewarden.log.objects.cuts.clean import clean
-from lakewarden.log.objects.cuts.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.segment import UNKNOWN, read_carry
