@@ -1,4 +1,4 @@
-"""Altering a table: one change of the catalog, after a look at the rows where the change depends on them."""
+"""Alters a table: one change of the catalog, after checking the rows where the change depends on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
     NotFound: no such table, or no such storage.
     InvalidArgument, AlreadyExists: as `catalog.evolution.altered`; nothing was changed.
     ConstraintViolation: NOT NULL, and a row has NULL there.
-    InUse: another storage, or another USE_USER_STORAGE, while scopes lie where they do; or its place there is another table's.
+    InUse: another storage, or another USE_USER_STORAGE, while the table has scopes; or its place there is another table's.
     """
 
     def step(catalog: Catalog) -> Catalog:
@@ -40,7 +40,7 @@ def alter(warehouse: Warehouse, name: TableName, change: Alteration) -> Table:
 
 
 def _check_no_null(warehouse: Warehouse, catalog: Catalog, table: Table, column: str) -> None:
-    """Looks at every row, hot and cold. Whoever writes NULL at this very moment is not seen; such a row stays readable."""
+    """Checks every row, hot and cold. A NULL written at the same moment is not seen; such a row stays readable."""
     for scope in _scopes_with_rows(warehouse, table):
         if table.schema.append_only:
             rows = read_stream_scope(warehouse, table, scope.user or "")
@@ -61,6 +61,6 @@ def _check_not_cold(warehouse: Warehouse, catalog: Catalog, table: Table) -> Non
     cold = [scope for scope in scopes_of(warehouse, table, None) if open_scope(warehouse.target(catalog, scope))]
     if cold:
         raise InUse(
-            f"{table.name} has {len(cold)} scope(s) with cold data, as {cold[0]}, which an option does not move: move the table"
+            f"{table.name} has {len(cold)} scope(s) with cold data, such as {cold[0]}; an option moves none: move the table"
             f" (lakewarden move {table.name} --to STORAGE, or STORAGE MOVE TABLE {table.name} TO STORAGE)"
         )

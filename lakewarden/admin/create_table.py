@@ -1,4 +1,4 @@
-"""Making tables: the declaration is checked whole, then one change of the catalog makes it so."""
+"""Creates tables: checks the whole declaration, then changes the catalog once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_table(
     options: Mapping[str, object],
 ) -> Table:
     """Raises:
-    InvalidArgument, AlreadyExists, NotFound, InUse: nothing was made.
+    InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
     """
     checked = check_type(type)
     table = Table(

@@ -1,4 +1,4 @@
-"""How a storage is: each of the four things that are asked of it tried on its own, timed, and what lies there counted."""
+"""The health of a storage: tries each of the four requests that it has to serve, times them, and measures what it holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONTENT = b"probe"
 class StorageHealth:
     """One row of `check --extended`. `latency_ms` is that of the whole trial.
 
-    `used_bytes` are those of the objects of the storage, `total_bytes` those of its disk; None where nobody asked, or
+    `used_bytes` are those of the objects of the storage, `total_bytes` those of its disk; None where not requested, or
     where there is no bound.
     """
 
@@ -44,13 +44,13 @@ class StorageHealth:
 
 
 def health(warehouse: Warehouse, storage: Storage, *, extended: bool) -> StorageHealth:
-    """Tries the storage; what fails is a value here, and no error."""
+    """Tries the storage; a failure is a value in the result, not an error."""
     began = time.monotonic()
     trial = _Trial(open_store(warehouse.location(storage)), f"{PROBES}/{warehouse.new_id()}-a")
     identified = trial.passes(lambda: confirm(warehouse.root(storage)))
     writable = identified and trial.passes(trial.write)
     readable = writable and trial.passes(trial.read)
-    # where nothing answers, the others would only wait as long again
+    # where nothing answers, each of the others would wait as long again
     listable = (writable or trial.refused) and trial.passes(trial.list)
     deletable = (writable or trial.refused) and trial.passes(trial.delete)
     done = [readable, writable, listable, deletable]
@@ -96,7 +96,7 @@ class _Trial:
         except Missing:
             found = b""
         if found != _CONTENT:
-            raise StorageRefused(f"{self._store.uri} gives back other bytes than were written")
+            raise StorageRefused(f"{self._store.uri} returns other bytes than were written")
 
     def list(self) -> None:
         self._store.list(PROBES)

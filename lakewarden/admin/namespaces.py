@@ -1,4 +1,4 @@
-"""Making and removing namespaces and views."""
+"""Creates and removes namespaces and views."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakewarden.warehouse import Warehouse
 
 def make_namespace(warehouse: Warehouse, name: str) -> None:
     """Raises:
-    InvalidArgument, AlreadyExists: nothing was made.
+    InvalidArgument, AlreadyExists: nothing was created.
     """
     now = warehouse.clock()
     warehouse.catalog.change(lambda catalog: add_namespace(catalog, name, now))
 
 
 def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName], object] | None = None) -> None:
-    """With `drop`, which drops a table, its tables and views go first.
+    """Removes a namespace. With `drop`, which drops a table, its tables and views are removed first.
 
     Raises:
         NotFound: no such namespace.
@@ -34,10 +34,10 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
 
 
 def make_view(warehouse: Warehouse, name: TableName, text: str, *, replacing: bool) -> None:
-    """Keeps a query, which has been parsed before, under a name.
+    """Stores a query, already parsed, under a name.
 
     Raises:
-        InvalidArgument, AlreadyExists, NotFound: nothing was made.
+        InvalidArgument, AlreadyExists, NotFound: nothing was created.
     """
     view = View(name, text, warehouse.clock())
     warehouse.catalog.change(lambda catalog: add_view(catalog, view, replacing=replacing))

@@ -1,4 +1,4 @@
-"""A session at the gate: what it is refused, and whose place it takes, stands in the audit log."""
+"""A session at the gate: the audit log records what it is denied, and which users it acts as."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakewarden.state.audit import AuditLog
 
 @dataclass(frozen=True)
 class Door:
-    """One session's way through the gate."""
+    """One session's access through the gate."""
 
     session: Session
     audit: AuditLog
@@ -36,10 +36,10 @@ class Door:
             raise
 
     def execute_as(self, catalog: Catalog, user: str) -> Door:
-        """The door of another user, for EXECUTE AS USER; noted whether it opens or not.
+        """The gate for another user, for EXECUTE AS USER; recorded whether allowed or not.
 
         Raises:
-            PermissionDenied: the role may not take that user's place.
+            PermissionDenied: the role may not act as that user.
         """
         target = f"user:{user}"
         try:

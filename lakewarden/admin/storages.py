@@ -1,4 +1,4 @@
-"""Storages: a declaration is checked whole, its place is tried, and then one change of the catalog makes it so."""
+"""Storages: checks the whole declaration, tries its place, then changes the catalog once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 @dataclass(frozen=True)
 class StorageChange:
-    """What of a storage is to be changed; None leaves it."""
+    """The changes to a storage; None leaves a field as it is."""
 
     user_template: str | None = None
     shared_template: str | None = None
@@ -46,7 +46,7 @@ class StorageChange:
 
     def applied(self, catalog: Catalog, storage_id: str) -> Catalog:
         """Raises:
-        NotFound, InvalidArgument, InUse: what can't be changed so.
+        NotFound, InvalidArgument, InUse: the storage does not exist, or cannot be changed this way.
         """
         return changes.alter_storage(
             catalog,
@@ -82,11 +82,11 @@ def new_storage(
     description: str = "",
     now: datetime,
 ) -> Storage:
-    """A checked storage that nobody has made yet.
+    """A checked storage that is not created yet.
 
     Raises:
-        InvalidArgument: the id, type, place, connection or a template is none.
-        Unsupported: a kind of store, or a place, at which no Delta table can be kept.
+        InvalidArgument: the id, type, place, connection or a template is invalid.
+        Unsupported: a kind of store, or a place, that cannot hold Delta tables.
     """
     check_storage_id(id)
     kind = _kind(type)
@@ -104,14 +104,14 @@ def new_storage(
 
 
 def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
-    """Tries the place, claims it for this warehouse, and makes the storage.
+    """Tries the place, claims it for this warehouse, and creates the storage.
 
     Raises:
-        AlreadyExists, InUse, StorageRefused, StorageUnavailable: nothing was made.
-        InvalidArgument: the place is where the warehouse keeps its own.
+        AlreadyExists, InUse, StorageRefused, StorageUnavailable: nothing was created.
+        InvalidArgument: the place belongs to the warehouse itself.
     """
     _check_apart(warehouse, storage)
-    changes.add_storage(warehouse.catalog.read(), storage)  # what is wrong with it is said before anything is written there
+    changes.add_storage(warehouse.catalog.read(), storage)  # refused before anything is written there
     store = open_store(warehouse.location(storage))
     found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
     identity = claim_for(store, Owner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
@@ -143,8 +143,8 @@ def change_storage(warehouse: Warehouse, storage_id: str, change: StorageChange)
 
 
 def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
-    """Marks what is at a storage's place now as the storage: after its disk or bucket was lost, or restored without its marker.
-    What scopes had there and have no more stays CORRUPT until it is repaired, erased or dropped.
+    """Marks what is at a storage's place now as the storage, after its disk or bucket was lost or restored without its marker.
+    Scopes that lost data stay CORRUPT until they are repaired, erased or dropped.
 
     Raises:
         NotFound: no such storage.
@@ -154,23 +154,23 @@ def adopt_storage(warehouse: Warehouse, storage_id: str) -> Storage:
     """
     storage = changes.storage_of(warehouse.catalog.read(), storage_id)
     if not storage.identity:
-        raise Unsupported(f"storage {storage_id!r} has no identity that could be lost: lakewarden upgrade gives it one")
+        raise Unsupported(f"storage {storage_id!r} has no identity yet: run lakewarden upgrade, which gives it one")
     store = open_store(warehouse.location(storage))
     probe(store, warehouse.new_id)
     wanted = Owner(warehouse.id, storage.identity)
     if (found := claim(store, wanted)) != wanted:
         whose = "another storage" if found.warehouse == warehouse.id else f"warehouse {found.warehouse}"
-        raise InUse(f"{store.uri} has the marker of {whose}: it is not to be the storage {storage_id!r}")
+        raise InUse(f"{store.uri} has the marker of {whose}: it cannot become the storage {storage_id!r}")
     return storage
 
 
 def remove_storage(warehouse: Warehouse, storage_id: str) -> None:
     """Raises:
-    NotFound, InvalidArgument: there is none, or it is `local`.
+    NotFound, InvalidArgument: it does not exist, or is `local`.
     InUse: tables or users' scopes are on it.
     """
     if storage_id in warehouse.places.used():
-        raise InUse(f"cannot drop storage {storage_id!r}: scopes of users whose own storage it was lie there")
+        raise InUse(f"cannot drop storage {storage_id!r}: it holds scopes of users whose own storage it was")
     warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
 
 
@@ -178,17 +178,17 @@ def check_connection(id: str, type: StorageType, connection: Connection) -> Conn
     """Returns the connection, its endpoint in one spelling.
 
     Raises:
-        InvalidArgument: a part of it is none, or not for this type. A message never repeats what may be a secret.
+        InvalidArgument: a part is invalid, or not for this type. The message never repeats what may be a secret.
     """
     if type == "filesystem" and connection != Connection():
         raise InvalidArgument(f"storage {id!r} is a directory, which has no endpoint, region, path style or credentials")
     if type != "s3" and (connection.region or connection.path_style is not None):
-        raise InvalidArgument(f"storage {id!r}: region and path style are options of s3 alone")
+        raise InvalidArgument(f"storage {id!r}: region and path style are options of s3 only")
     if connection.region and not _REGION.fullmatch(connection.region):
-        raise InvalidArgument(f"storage {id!r}: a region is letters, digits and '-', as in eu-central-1")
+        raise InvalidArgument(f"storage {id!r}: a region has letters, digits and '-', as in eu-central-1")
     if connection.credentials and not _CREDENTIALS.fullmatch(connection.credentials):
         raise InvalidArgument(
-            f"storage {id!r}: credentials are given by reference, as in env:TENANT_A, which means the variables"
+            f"storage {id!r}: give credentials by reference, as in env:TENANT_A, which means the variables"
             " TENANT_A_ACCESS_KEY_ID and so on; the value itself is never taken"
         )
     return replace(connection, endpoint=_endpoint(id, connection.endpoint))
@@ -204,14 +204,14 @@ def _endpoint(id: str, endpoint: str) -> str:
         parts, port = urlsplit(""), 0
     extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
     if parts.scheme not in ("http", "https") or not parts.hostname or extra or port == 0:
-        raise InvalidArgument(f"storage {id!r}: an endpoint is http(s)://host[:port] and no more, without a user or password")
+        raise InvalidArgument(f"storage {id!r}: an endpoint is http(s)://host[:port] only, without a user or password")
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _kind(type: str) -> StorageType:
     if type.strip().lower() == "hdfs":
         raise Unsupported(
-            "storage type hdfs is not there: nothing that commits to Delta tables creates a file on HDFS only if it is absent;"
+            "storage type hdfs is not supported: no Delta writer can create a file on HDFS only if it is absent;"
             " use filesystem on a mount that has hard links, or an object store"
         )
     kind = _TYPES.get(type.strip().lower())
@@ -221,7 +221,7 @@ def _kind(type: str) -> StorageType:
 
 
 def _place(id: str, kind: StorageType, base: str, bucket: str) -> str:
-    """The one URI that BUCKET or BASE_DIRECTORY mean; with both, the directory is one in the bucket."""
+    """The URI that BUCKET or BASE_DIRECTORY means; with both, the directory is in the bucket."""
     schemes = _SCHEMES[kind]
     if bucket and kind == "filesystem":
         raise InvalidArgument(f"storage {id!r} is a directory and has no bucket: give its base directory")
@@ -240,7 +240,7 @@ def _place(id: str, kind: StorageType, base: str, bucket: str) -> str:
     if place.partition("://")[0].lower() not in schemes and ("://" in place or kind != "filesystem"):
         raise InvalidArgument(f"storage {id!r} is of type {kind}, whose places are {_example(kind)}, not {place}")
     if not place.strip("/"):
-        raise InvalidArgument(f"storage {id!r}: the root of the file system is no place for one; give a directory of its own")
+        raise InvalidArgument(f"storage {id!r}: the root of the file system cannot be a storage; give a directory of its own")
     delta_uri(place)
     return place
 

@@ -1,7 +1,8 @@
-"""From format 1 to format 2: identities for storages, floors for tables, and then the number that older releases refuse.
+"""Upgrades a warehouse from format 1 to format 2: identities for storages, floors for tables, then the number that older
+releases refuse.
 
-Every step may be repeated, and nothing is different for anybody before the last one. Releases that know format 1 alone have
-to be stopped before: one that has the warehouse open does not look at the number again.
+Every step is idempotent, and other processes see no change before the last one. Releases that only know format 1 have to
+be stopped first: one that has the warehouse open does not read the number again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables
 
 _AT_ONCE = 8
-"""Opening a table mostly waits for its store."""
+"""Threads that open tables: opening one mostly waits for its store."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,19 @@ class UpgradedStorage:
 
 @dataclass(frozen=True)
 class _Found:
-    """A scope's table as it is now; None where there is none, and none has to be there."""
+    """A scope's table as it is now; None where none exists and none has to."""
 
     target: ScopeTarget
     known: Known | None
 
 
 def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
-    """Brings the warehouse to the newest format; one that has it is only completed. Who has it open opens it again.
+    """Brings the warehouse to the newest format; one that has it is only completed. Processes that have it open reopen it.
 
     Raises:
         StorageUnavailable, StorageRefused: a storage cannot be reached, or is not the one that the catalog means.
         Corrupt: a scope that was flushed has no readable table.
-        Nothing was upgraded then: put right what the message names, and upgrade again.
+        Nothing was upgraded then: fix what the message names, and upgrade again.
     """
     catalog = warehouse.catalog.read()
     for storage in catalog.storages.values():
@@ -76,13 +77,13 @@ def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
 
 def _check_storage(warehouse: Warehouse, storage: Storage) -> None:
     """Raises:
-    StorageUnavailable: the place is not the storage: it has no marker, which all but `local` got when they were created.
+    StorageUnavailable: the place has no marker, so it is not the storage; all but `local` got one when they were created.
     """
     owner = owner_of(open_store(warehouse.location(storage)))
     made_here = storage.created_at is not None
     if (owner is None and made_here) or (owner is not None and owner.warehouse != warehouse.id):
         raise StorageUnavailable(
-            f"storage {storage.id!r} at {warehouse.base(storage)} has not the marker of this warehouse: is it mounted?"
+            f"storage {storage.id!r} at {warehouse.base(storage)} does not have this warehouse's marker: is it mounted?"
         )
 
 
@@ -106,12 +107,12 @@ def _look(target: ScopeTarget, *, flushed: bool) -> _Found:
     table = ScopeTable.open(target.location)
     if table is not None:
         state = table.state(target.app_id)
-        version = frozen_version(table, target) if is_frozen(table, target) else table.version  # no more of it is moved
+        version = frozen_version(table, target) if is_frozen(table, target) else table.version  # a move goes no further
         return _Found(target, Known(version, state.last_seq, state.rows, state.last_seq))
     if flushed:
         raise Corrupt(
             f"{target.scope} has no table at {target.uri}: if its first flush was cut off, flush it; if its storage is not"
-            " mounted, or its table was lost, put it back; if it is to go, erase or drop it. Then upgrade again"
+            " mounted, or its table was lost, put it back; if it is not needed, erase or drop it. Then upgrade again"
         )
     return _Found(target, None)
 

@@ -1,4 +1,4 @@
-"""Making, changing and dropping users: the gate first, then one change of the catalog, then the audit log."""
+"""Creates, changes and drops users: the gate decides, then the catalog changes once, then the audit log records it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.warehouse import Warehouse
 
 def create_user(warehouse: Warehouse, door: Door, user: User, password: str | None = None) -> User:
     """Raises:
-    PermissionDenied, InvalidArgument, AlreadyExists, NotFound: as `catalog.users`; nothing was made.
+    PermissionDenied, InvalidArgument, AlreadyExists, NotFound: as `catalog.users`; nothing was created.
     """
     door.allow("manage users")
     if password is not None:
@@ -51,7 +51,7 @@ def remove_user(warehouse: Warehouse, door: Door, user_id: str) -> None:
 
 
 def _told(change: UserChange) -> str:
-    """What was set, in words that hold no secret."""
+    """What was set, in words that contain no secret."""
     said = {
         "password": change.password_hash and REDACTED,
         "role": change.role,

@@ -1,4 +1,4 @@
-"""The applier: does exactly what was planned, scope by scope, where it still stands."""
+"""The applier: does exactly what was planned, scope by scope, where nothing has moved since."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
 Permit = Callable[[Request], None]
-"""Raises where the session that applies may not do what was requested."""
+"""Raises where the session that applies the plan may not run its operation."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Applier:
     operator: Operator
 
     def apply(self, given: Plan | str, permit: Permit) -> list[ScopeReport]:
-        """Applies a plan by its id, or as a file has it: a report for each scope, `done`, or `failed` where it moved.
+        """Applies a plan by its id or from its file; reports each scope as `done`, or `failed` where it moved.
 
         Raises:
             InvalidArgument, NotFound: it is not a plan of this warehouse.
@@ -93,7 +93,7 @@ class Applier:
                 return maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=job_id, applying=applying)
 
     def _removed(self, plan: Plan, before: DoneBy | None) -> list[ScopeReport]:
-        """Drops or erases what was planned: all of it, or nothing. What was done before is reported."""
+        """Drops or erases all that was planned, or nothing. What an earlier apply did is reported."""
         warehouse, now = self._warehouse, self._warehouse.clock()
         if before is not None:
             return [line.done(plan.operation, now, before.message) for line in plan.scopes]
@@ -125,7 +125,7 @@ class Applier:
         found = self._log.begin(plan_id, self._warehouse.clock())
         asked = find_asked(self._warehouse.state, request)
         if found.plan is None or found.plan.request != Request("erase", asked.tables, asked.user, deep=asked.deep):
-            raise InvalidArgument(f"plan {plan_id} is not of the erasure {request}; preview that one again")
+            raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
         with nameless(asked.user, request):
             check_standing(self._warehouse, found.plan)
         certificate = self.operator.erase_asked(request)
@@ -133,7 +133,7 @@ class Applier:
         return certificate
 
     def _erased(self, plan_id: str, before: DoneBy) -> list[ScopeReport]:
-        """What a plan did that went with its user, by the certificate."""
+        """What a plan did that was removed with its user, by the certificate."""
         warehouse = self._warehouse
         done = (each for each in certificates(warehouse.state) if each.id == before.job_id)
         return [
@@ -150,10 +150,10 @@ class Applier:
         ]
 
     def _resolved(self, catalog: Catalog, plan: Plan, line: PlannedScope) -> ScopeTarget | None:
-        """The scope as the catalog has it now; None where its operation needs its log alone.
+        """The scope as the catalog has it now; None where the operation only needs the log.
 
         Raises:
-            Moved: it is another table, or is at another place; or there is no such table any more.
+            Moved: it is another table, or is at another place; or the table no longer exists.
         """
         try:
             table = find_table(catalog, line.scope.table)
@@ -175,17 +175,17 @@ class Applier:
             raise InvalidArgument(f"plan {given.plan_id} has {len(given.scopes)} scopes; a plan has at most {MAX_SCOPES}")
 
     def _as_kept(self, given: Plan, kept: Plan) -> tuple[Plan, list[ScopeReport]]:
-        """The lines of the given plan that are those of the kept one; and the reports of those that are not.
+        """The lines of the given plan that match the stored one, and reports of those that do not.
 
         Raises:
             InvalidArgument: it is not the plan of that id.
         """
         if (given.request, given.planned_at) != (kept.request, kept.planned_at):
-            raise InvalidArgument(f"plan {kept.plan_id} requests something else than this warehouse planned; plan again")
+            raise InvalidArgument(f"plan {kept.plan_id} requests something other than what this warehouse planned; plan again")
         lines = {line.scope: line for line in kept.scopes}
         same = tuple({line.scope: line for line in given.scopes if lines.get(line.scope) == line}.values())
         other = [line for line in given.scopes if lines.get(line.scope) != line]
-        why = "is not in the plan as the warehouse keeps it: the file was changed, or the user was erased; plan again"
+        why = "is not in the warehouse's copy of the plan: the file was changed, or the user was erased; plan again"
         now = self._warehouse.clock()
         refused = [line.failed(kept.operation, Moved(f"{line.scope} {why}"), now) for line in other]
         return replace(kept, scopes=same), refused

@@ -16,13 +16,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Progress = Callable[[int, int], None]
-"""Told how many scopes have just been finished, and of how many in all."""
+"""Called with the number of scopes just finished, and the total."""
 
 StartSpark = Callable[[], "SparkSession"]
 
 
 def silent(done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 class Engine:
@@ -40,7 +40,7 @@ class Engine:
         return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
 
     def watched(self, watch: Progress) -> Engine:
-        """The same engine for one job: `watch` is told too, and stops the work when it raises."""
+        """The same engine for one job: `watch` is called too, and stops the work when it raises."""
 
         def both(done: int, total: int) -> None:
             watch(done, total)
@@ -49,7 +49,7 @@ class Engine:
         return Engine(self._settings, both, self.session)
 
     def session(self) -> SparkSession:
-        """The Spark session: the one that was lent, or our own, started at the first call."""
+        """The Spark session: the one that was passed in, or our own, started at the first call."""
         if self._borrowed is not None:
             return self._borrowed()
         if self._own is None:

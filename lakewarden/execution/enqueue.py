@@ -1,4 +1,4 @@
-"""Asking for an operation that a runner does later, after looking whether it could be done."""
+"""Queues an operation for a runner, after checking that it can be done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, asked: Ask
         evict(warehouse, asked.tables, asked.user, dry_run=True, job_id="")
     elif operation == "export":
         if asked.tables or asked.user is None:
-            raise InvalidArgument("an export is all that one user has: name the user, and no table")
+            raise InvalidArgument("an export takes one user's tables, all of them: name the user, and no table")
         check_user(asked.user)
     else:
         targets_of(warehouse, warehouse.catalog.read(), asked.tables, asked.user)

@@ -1,4 +1,4 @@
-"""A running job's heartbeat: shows its progress, and learns when the job was killed or taken over."""
+"""A running job's heartbeat: shows its progress, and notices when the job was killed or taken over."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Stopped(Terminal):
 
 
 class Heartbeat:
-    """While it is entered, a thread makes the job's next state every so many seconds.
+    """While it is entered, a thread writes the job's next state at a fixed interval in seconds.
 
-    A thread of its own, because one large scope may take longer than a runner may be silent.
+    It has its own thread because one large scope may take longer than a runner may be silent.
     """
 
     def __init__(self, jobs: JobLog, job: Job, seconds: float) -> None:
@@ -31,7 +31,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of {job.job_id}", daemon=True)
         self._done = self._total = 0
         self.job = job
-        """Its last state of ours; to be read when the heartbeat is over."""
+        """The last state that this process wrote; to be read after the heartbeat."""
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -42,10 +42,10 @@ class Heartbeat:
         self._thread.join()
 
     def advance(self, done: int, total: int) -> None:
-        """Told that so many more scopes of so many are finished (`engine.Progress`).
+        """Counts finished scopes (`engine.Progress`).
 
         Raises:
-            Stopped: the job is no longer ours, so that no further scope is begun.
+            Stopped: the job is no longer this process's, so no further scope is started.
         """
         with self._lock:
             self._done, self._total = (self._done + done, total) if total == self._total else (done, total)
@@ -60,7 +60,7 @@ class Heartbeat:
             try:
                 self.job = self._jobs.beat(self.job, self._progress() if self._total else "")
             except StorageUnavailable:
-                continue  # the next one may get through; if none does, the job counts as left
+                continue  # the next one may get through; if none does, the job counts as abandoned
             except Conflict:
                 self._lost.set()
                 return

@@ -49,14 +49,14 @@ class Operator:
     jobs: JobLog
 
     def flush(self, asked: Asked, job_id: str | None = None) -> list[ScopeReport]:
-        """Raises as `flushable`; nothing was flushed then."""
+        """Raises as `flushable`, before anything is flushed."""
         return self.flush_where(self.flushable(asked), asked.parameters, job_id)
 
     def flushable(self, asked: Asked) -> Callable[[Scope], bool]:
-        """Which scopes a flush means.
+        """Returns which scopes a flush covers.
 
         Raises:
-            NotFound: a table that is not there.
+            NotFound: a table does not exist.
             InvalidArgument: an impossible user, or one for a SHARED table that was named.
         """
         tables = named_tables(self.warehouse.catalog.read(), asked.tables)
@@ -90,7 +90,7 @@ class Operator:
         return reports
 
     def _sweep(self) -> None:
-        """Fences belong to no scope that a report could name: the job log tells what went."""
+        """Fences belong to no scope that a report could name, so the job log records what was removed."""
         started = self.warehouse.clock()
         own = new_job_id("vacuum", self.warehouse.clock, self.warehouse.new_id)
         swept = sweep(self.warehouse, own)
@@ -100,7 +100,7 @@ class Operator:
             self.jobs.keep("vacuum", own, started, {"of": "fences"}, "failed" if why else "completed", said + why)
 
     def _expire(self) -> None:
-        """What the logs of jobs and of acts let go goes on record too."""
+        """What is removed from the job log and the audit log is recorded too."""
         warehouse, kept = self.warehouse, self.warehouse.settings.maintenance
         started = warehouse.clock()
         jobs = self.jobs.expire(started - timedelta(days=kept.job_retention_days))
@@ -126,7 +126,7 @@ class Operator:
 
     def evict(self, asked: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         """Raises:
-        NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+        NotFound, Unsupported: a name is not a STREAM table's; nothing was evicted.
         """
 
         def work(id_: str) -> list[ScopeReport]:
@@ -157,7 +157,7 @@ class Operator:
         return self.as_job("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
 
     def _moving(self, table: TableName, job_id: str, work: Callable[[Mover], list[ScopeReport]]) -> list[ScopeReport]:
-        find_table(self.warehouse.catalog.read(), table)  # no lock for what is not there
+        find_table(self.warehouse.catalog.read(), table)  # no lock for a table that does not exist
         with self.warehouse.locks.create().hold(table.namespace, table.name) as lease:
             return work(Mover(self.warehouse, self.engine.run, lease, table, job_id))
 
@@ -217,7 +217,7 @@ class Operator:
         return certificate
 
     def erase_asked(self, request: str) -> Certificate:
-        """Erases what was asked for; raises as `erase`, with the keyed hash in place of the id, and it stays asked for."""
+        """Erases what was requested; raises as `erase`, with the keyed hash in place of the id, and the request stays."""
         asked = find_asked(self.warehouse.state, request)
         with nameless(asked.user, request):
             try:
@@ -227,7 +227,7 @@ class Operator:
                 raise
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        """Does what was requested, without a plan; raises as the operation does."""
+        """Runs the request without a plan; raises as the operation does."""
         asked = Asked(request.tables, request.user)
         match request.operation:
             case "flush":
@@ -240,7 +240,7 @@ class Operator:
                 return self.maintain(asked, options_of(request, self.warehouse), dry_run=False, job_id=job_id)
 
     def work_of(self, job: Job) -> list[ScopeReport]:
-        """Does what a queued job asks for, under its id."""
+        """Runs a queued job's request under its id."""
         asked = Asked.of(job)
         match job.job_type:
             case "export":
@@ -259,7 +259,7 @@ class Operator:
         *,
         keep: bool = True,
     ) -> list[ScopeReport]:
-        """Notes in the job log what came of it, unless the caller does; nothing to do is no job."""
+        """Records the outcome in the job log, unless the caller does; where there is nothing to do, no job is recorded."""
         if job_id is not None:
             return work(job_id)
         started = self.warehouse.clock()
@@ -270,7 +270,7 @@ class Operator:
         return reports
 
     def _compact_after(self, flushed: Sequence[ScopeReport], parameters: dict[str, str]) -> list[ScopeReport]:
-        """The optional compaction of the scopes that a flush wrote, outside of its critical section."""
+        """The optional compaction of the scopes that a flush wrote, outside its critical section."""
         catalog = self.warehouse.catalog.read()
         written = [self.warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
         options = CompactOptions.of(self.warehouse.settings.compaction)

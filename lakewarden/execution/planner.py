@@ -25,7 +25,7 @@ from lakewarden.warehouse import Warehouse, find_table
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan, and the report of each scope, those with nothing to do among them."""
+    """A plan, and the report of each scope, including those with nothing to do."""
 
     plan: Plan
     reports: list[ScopeReport]
@@ -38,10 +38,10 @@ class Planner:
     operator: Operator
 
     def preview(self, request: Request) -> Preview:
-        """Plans, and keeps the plan.
+        """Makes a plan and stores it.
 
         Raises:
-            InvalidArgument, Unsupported, NotFound: it cannot be requested so, or is too long for a plan.
+            InvalidArgument, Unsupported, NotFound: the request is invalid, or has too many scopes for a plan.
         """
         planned_at = self._warehouse.clock()
         return self._kept(request, self.look(request), planned_at)
@@ -50,14 +50,14 @@ class Planner:
         """The plan of the erasure that was requested under this keyed hash; errors name the user by it.
 
         Raises:
-            NotFound, InvalidArgument: nothing was.
+            NotFound, InvalidArgument: no such erasure was requested.
         """
         asked = find_asked(self._warehouse.state, request)
         with nameless(asked.user, request):
             return self.preview(Request("erase", asked.tables, asked.user, deep=asked.deep)).plan
 
     def look(self, request: Request) -> list[ScopeReport]:
-        """What a plan would say, without one.
+        """What a plan would report, without storing one.
 
         Raises as `preview`.
         """
@@ -78,7 +78,7 @@ class Planner:
                 return self.operator.maintain(asked, options_of(request, self._warehouse), dry_run=True)
 
     def due(self, tables: Sequence[str], due: Collection[Scope]) -> list[Plan]:
-        """What maintenance would do now, a plan for each operation, in the order in which they are to be applied.
+        """What maintenance would do now: a plan for each operation, in the order to apply them.
 
         A scope that is compacted is not optimized by the same plans: the second would find its files replaced.
         """
@@ -104,7 +104,7 @@ class Planner:
             if report.outcome == "planned"
         )
         if len(lines) > MAX_SCOPES:
-            raise InvalidArgument(f"{len(lines)} scopes have something to {request.operation}; a plan has at most {MAX_SCOPES}")
+            raise InvalidArgument(f"{len(lines)} scopes need {request.operation}; a plan has at most {MAX_SCOPES}")
         plan = Plan(plan_id, self._warehouse.id, planned_at, request, lines)
         self._log.keep(plan)
         return Preview(plan, [replace(report, plan_id=plan_id) for report in reports])

@@ -1,4 +1,4 @@
-"""Runs queued jobs: with a heartbeat, tried again where that may help, and taken over from runners that died."""
+"""Runs queued jobs with a heartbeat, retries those that may succeed, and takes over jobs whose runner died."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lakewarden.state.node import this_node
 
 @dataclass(frozen=True)
 class _Ending:
-    """How one try of a job ended."""
+    """How one attempt at a job ended."""
 
     status: JobStatus
     message: str
     transient: bool = False
-    """Whether another try may end better."""
+    """Whether another attempt may succeed."""
     trace: str | None = None
 
 
@@ -35,11 +35,11 @@ class Runner:
     pause: Callable[[float], None] = time.sleep
 
     def waiting(self) -> list[Job]:
-        """Jobs that nobody runs, or whose runner seems dead; oldest first."""
+        """Jobs that no runner has, or whose runner seems dead; oldest first."""
         return self.operator.jobs.runnable()
 
     def run_waiting(self, only: Collection[str] | None = None) -> list[Job]:
-        """Runs what waits (`only`: these ids), oldest first; one that fails does not keep back the others."""
+        """Runs the waiting jobs (`only`: these ids), oldest first; one that fails does not hold up the others."""
         ran = (self._taken(job) for job in self.waiting() if only is None or job.job_id in only)
         return [self._run(job) for job in ran if job is not None]
 
@@ -47,7 +47,7 @@ class Runner:
         """Runs one queued job; returns it as it ended.
 
         Raises:
-            Conflict: somebody else was faster.
+            Conflict: another runner took the job first.
         """
         return self._run(self.operator.jobs.claim(job, this_node()))
 
@@ -62,7 +62,7 @@ class Runner:
             return None  # another runner's
 
     def _run(self, job: Job) -> Job:
-        """Tries until it is over, or has been tried often enough; a job that was killed is left as it is."""
+        """Retries until the job ends or has used its attempts; a killed job is left as it is."""
         jobs = self.operator.jobs
         try:
             while job.retry_count <= self._settings.max_retries:
@@ -83,7 +83,7 @@ class Runner:
         return beat.job, ending
 
     def _work(self, job: Job, operator: Operator) -> _Ending:
-        """The one broad `except` of a runner: a job that ends in a fault of ours must not stay running for ever."""
+        """The one broad `except` of a runner: a job that fails through a bug must not stay `running` for ever."""
         try:
             reports = operator.work_of(job)
         except Stopped:

@@ -1,4 +1,4 @@
-"""One process's reading of one table's log, for all of its subscribers: each of them has its own place in it."""
+"""One process's reader of one table's log, shared by its subscribers; each has its own place in it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakewarden.log.view import Trail
 from lakewarden.state.live_queries import LiveQueries
 
 _MAX_BYTES = 128 << 20
-"""Of chunks that wait for the slowest subscriber; beyond it, he reads them again."""
+"""Limit on chunks kept for the slowest subscriber; beyond it, that subscriber reads them again."""
 
 _GONE = 60.0
-"""Seconds after which nobody waits for a subscriber who does not look."""
+"""Seconds after which chunks are no longer kept for a subscriber that does not poll."""
 
 Timer = Callable[[], float]
 """Seconds from some moment on, as `time.monotonic`."""
@@ -27,7 +27,7 @@ class Glance:
 
     trail: Trail
     killed: frozenset[str]
-    """Ids of subscriptions that are to end."""
+    """Ids of subscriptions that have to end."""
 
 
 class Feed:
@@ -45,7 +45,7 @@ class Feed:
         """By the `_seq` of the first row."""
 
     def look(self, live_id: str, after: int, max_age: float) -> Glance:
-        """What lies beyond a subscriber's place, as of now, or of a look of another that is no older than `max_age` seconds."""
+        """What is newer than a subscriber's place, as of now, or as another subscriber saw it up to `max_age` seconds ago."""
         with self._lock:
             began, last = self._timer(), self._last
             self._places[live_id] = (after, began)
@@ -57,10 +57,10 @@ class Feed:
             return last[1]
 
     def chunks(self, ranges: Sequence[RowRange]) -> list[memoryview]:
-        """Their rows, each read once for all subscribers.
+        """The chunks' rows, each read once for all subscribers.
 
         Raises:
-            Missing: they were cleaned away meanwhile; look again.
+            Missing: they were removed meanwhile; look again.
         """
         with self._lock:
             return [self._chunk(each) for each in ranges]
@@ -74,12 +74,12 @@ class Feed:
         return data
 
     def stale(self) -> None:
-        """The next look is a new one."""
+        """Makes the next look read the log again."""
         with self._lock:
             self._last = None
 
     def leave(self, live_id: str) -> bool:
-        """Ends a subscriber's part; whether nobody is left."""
+        """Removes a subscriber; returns whether it was the last."""
         with self._lock:
             self._places.pop(live_id, None)
             return not self._places

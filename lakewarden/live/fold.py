@@ -1,4 +1,4 @@
-"""Rows of the log → events: what each of them does to the rows that a subscriber's query shows."""
+"""Turns rows of the log into events: what each does to the rows that a subscriber's query returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[object, ...]
 class Event:
     """What happened to one row of a subscription's result.
 
-    `row` has the columns of the query; of a `delete`, the primary key's, or `_seq` of the row that went where the table is
+    `row` has the columns of the query; of a `delete`, the primary key's, or `_seq` of the removed row where the table is
     a STREAM. `seq` is that of the write.
     """
 
@@ -30,18 +30,18 @@ class Event:
 
 
 class Fold:
-    """Which rows the query shows, as of the last event."""
+    """Which rows the query returns, as of the last event."""
 
     def __init__(self) -> None:
         self._shown: set[Key] = set()
 
     def begin(self, rows: pa.Table, schema: TableSchema, matched: Mapping[int, Row]) -> None:
-        """From the rows that were live then, and those of them that the query shows, by `_seq`."""
+        """Starts from the rows that were live then, and those of them that the query returns, by `_seq`."""
         keys = zip(_keys(rows, schema), _whole(rows, SEQ), strict=True)
         self._shown = {key for key, seq in keys if seq in matched}
 
     def events(self, rows: pa.Table, schema: TableSchema, matched: Mapping[int, Row]) -> Iterator[Event]:
-        """Of further rows of the log, in order (`log.record.decode`), of which the query shows `matched`."""
+        """Events of further rows of the log, in order (`log.record.decode`), of which the query returns `matched`."""
         targets: list[int | None] = rows.column(TARGET).to_pylist() if schema.append_only else [None] * rows.num_rows
         for key, seq, op, target in zip(_keys(rows, schema), _whole(rows, SEQ), _whole(rows, OP), targets, strict=True):
             if op != UPSERT:
@@ -55,7 +55,7 @@ class Fold:
                 yield self._deleted(key, seq, schema)
 
     def forget_before(self, seq: int) -> None:
-        """Rows of a STREAM table that have expired by now."""
+        """Events of the rows of a STREAM table that have expired."""
         self._shown = {key for key in self._shown if isinstance(key[0], int) and key[0] >= seq}
 
     def _deleted(self, key: Key, seq: int, schema: TableSchema) -> Event:
@@ -65,7 +65,7 @@ class Fold:
 
 
 def _keys(rows: pa.Table, schema: TableSchema) -> list[Key]:
-    """What tells a row from others: its primary key, or its `_seq` where rows are only appended."""
+    """What identifies a row: its primary key, or its `_seq` where rows are only appended."""
     names = (SEQ,) if schema.append_only else schema.primary_key
     return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
 

@@ -1,4 +1,4 @@
-"""One subscriber's way through a table's log: where it begins, and what comes next."""
+"""One subscriber's position in a table's log: where it begins, and what comes next."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from lakewarden.warehouse import Warehouse, find_table
 _ATTEMPTS = 20
 
 Select = Callable[[Table, pa.Table], Mapping[int, Row]]
-"""Which of some rows a query shows, and how, by `_seq`. Raises `PermissionDenied` for who may not read the table (any more)."""
+"""Returns which rows a query returns, and how, by `_seq`. Raises `PermissionDenied` where the session may not read the table."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A subscription as it was asked for. `user` is None for a SHARED table."""
+    """A subscription as it was requested. `user` is None for a SHARED table."""
 
     table: TableName
     user: str | None
@@ -48,7 +48,7 @@ class Asked:
 
 
 class Follower:
-    """Made by `begin`."""
+    """Created by `begin`."""
 
     def __init__(self, warehouse: Warehouse, feeds: Feeds, asked: Asked, select: Select) -> None:
         table = find_table(warehouse.catalog.read(), asked.table)
@@ -64,7 +64,7 @@ class Follower:
         self._began = warehouse.log(table).signs(self._mark)
         self._check_open(self._began)
         self.place = NOTHING
-        """Up to which `_seq` everything was told."""
+        """The `_seq` up to which everything was delivered."""
         now = warehouse.clock()
         live_id = f"LQ-{warehouse.new_id()[:12]}"
         self._query = LiveQuery(live_id, table.log_id, str(asked.table), self._user, asked.query, asked.from_seq, now, now)
@@ -78,10 +78,10 @@ class Follower:
         return self._query.live_id
 
     def begin(self) -> list[Event]:
-        """The rows that the query shows, as `initial` events; where it goes on from a `_seq`, what came since.
+        """The rows that the query returns, as `initial` events; where it continues from a `_seq`, the events since.
 
         Raises:
-            InvalidArgument: a `from_seq` that is too old, and which works, or one that is still to come.
+            InvalidArgument: `from_seq` is too old (the message says which works), or was never given out.
         """
         table = self._table()
         seq = self._asked.from_seq
@@ -90,7 +90,7 @@ class Follower:
         return self._counted(events)
 
     def next(self, max_age: float) -> list[Event]:
-        """What has come since, as of a look no older than `max_age` seconds."""
+        """The events since, as of a look no older than `max_age` seconds."""
         for _ in range(_ATTEMPTS):
             table = self._table()
             feed = self._feeds.of(self._warehouse.log(table))
@@ -101,7 +101,7 @@ class Follower:
             self._ping()
             try:
                 return self._counted(self._told(table, glance.trail, feed.chunks))
-            except (Missing, Conflict):  # cleaned meanwhile, or written under columns that are newer than what was looked up
+            except (Missing, Conflict):  # removed meanwhile, or written under columns newer than those looked up
                 feed.stale()
         raise Conflict(f"{self._asked.table} was settled {_ATTEMPTS} times while it was followed; poll again")
 
@@ -110,11 +110,11 @@ class Follower:
         self._live.end(self._query)
 
     def _told(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
-        """The events of a trail beyond the place, which is its end afterwards."""
+        """The events of a trail after the place, which moves to the trail's end."""
         ranges = self._ranges(table, trail, self.place)
         rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
         matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
-        found = list(self._fold.events(rows, table.schema, matched))  # only when all that can fail is over
+        found = list(self._fold.events(rows, table.schema, matched))  # only after everything that can fail
         self.place = max(self.place, trail.end)
         return found
 
@@ -122,7 +122,7 @@ class Follower:
         return {seq: row for part in self._parts(rows) for seq, row in self._select(table, part).items()}
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """As many rows as are looked at at once; at least one part, so that the query is always tried."""
+        """The rows in parts of the size matched at once; at least one part, so that the query is always tried."""
         for start in range(0, max(1, rows.num_rows), self._asked.batch_rows):
             yield rows.slice(start, min(self._asked.batch_rows, rows.num_rows))
 
@@ -143,7 +143,7 @@ class Follower:
         return [Event("initial", max(each, NOTHING), matched[each]) for each in sorted(matched)[max(0, len(matched) - last) :]]
 
     def _now(self, table: Table) -> tuple[pa.Table, int]:
-        """The rows that are live, and the end of the log then."""
+        """The live rows, and the end of the log then."""
         warehouse = self._warehouse
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))
@@ -156,7 +156,7 @@ class Follower:
         raise self._always_settled(table)
 
     def _since(self, table: Table, seq: int) -> list[Event]:
-        """From one and the same trail: the rows as of then, and what came after."""
+        """From a single trail: the rows as of then, and what came after."""
         for _ in range(_ATTEMPTS):
             trail = self._trail(table)
             self._check_seq(table, trail, seq)
@@ -198,9 +198,9 @@ class Follower:
     def _check_seq(self, table: Table, trail: Trail, seq: int) -> None:
         signs = trail.signs(self._mark)
         if not NOTHING <= seq <= trail.end:
-            raise InvalidArgument(f"from_seq {seq} is none that {table.name} has given; its last rows lie below {trail.end + 1}")
+            raise InvalidArgument(f"from_seq {seq} is not one that {table.name} has given out; the last is below {trail.end + 1}")
         if signs.restarted is not None and seq < end_of(signs.restarted):
-            raise InvalidArgument(f"from_seq {seq} is from before the warehouse was restored from a backup: subscribe without it")
+            raise InvalidArgument(f"from_seq {seq} is older than the warehouse's restore from a backup: subscribe without it")
         if signs.erased is not None and seq < end_of(signs.erased):
             oldest = end_of(signs.erased)
             raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {oldest}")
@@ -209,7 +209,7 @@ class Follower:
         return Conflict(f"{table.name} was settled {_ATTEMPTS} times while it was read; try again")
 
     def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
-        """What is to be read; of a STREAM table what has not expired."""
+        """The rows to read; of a STREAM table those that have not expired."""
         ttl = table.options.ttl_seconds
         ranges = trail.ranges(self._user, after)
         if table.type != "STREAM" or ttl is None:
@@ -233,11 +233,11 @@ class Follower:
         if now.erased not in (None, self._began.erased):
             raise Ended(f"the rows of {self._asked.table} that were delivered were erased; subscribe again")
         if now.rewound not in (None, self._began.rewound):
-            raise Ended(f"{self._asked.table} was restored: what was delivered is not so any more; subscribe again")
+            raise Ended(f"{self._asked.table} was restored, so what was delivered no longer holds; subscribe again")
         if table.type != "STREAM" and not trail.complete_after(self.place):
             raise InvalidArgument(
-                f"subscription {self.live_id} has not looked for longer than rows are kept (log.retention_seconds): the oldest"
-                f" from_seq that works is {trail.forgotten}, and it stands at {self.place}; subscribe again"
+                f"subscription {self.live_id} was not polled for longer than rows are kept (log.retention_seconds): the oldest"
+                f" from_seq that works is {trail.forgotten}, and it is at {self.place}; subscribe again"
             )
 
     def _ping(self) -> None:
@@ -252,7 +252,7 @@ class Follower:
 
 
 def _numbered(rows: pa.Table) -> pa.Table:
-    """With numbers below every `_seq` for rows that have none: those of other writers."""
+    """Numbers the rows of other writers, which have no `_seq`, below every `_seq`."""
     seqs = rows.column(SEQ)
     if not seqs.null_count:
         return rows

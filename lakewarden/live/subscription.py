@@ -1,4 +1,4 @@
-"""A subscription as people use it: polled, or followed."""
+"""A subscription as callers use it: polled, or iterated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakewarden.live.follower import Follower
 
 
 class Subscription:
-    """The rows that a query shows, then each change to them, in the order of `_seq`, exactly once. For one thread.
+    """The rows that a query returns, then each change to them, in the order of `_seq`, exactly once. For one thread.
 
-    Iterating waits for what comes; `poll` does not. Use it as a context manager, or call `close`.
+    Iterating waits for events; `poll` does not. Use it as a context manager, or call `close`.
     """
 
     def __init__(self, follower: Follower, first: list[Event], interval: float, timeout: float | None, pause: Pause) -> None:
@@ -34,24 +34,24 @@ class Subscription:
 
     @property
     def seq(self) -> int | None:
-        """What to give as `from_seq` to go on behind all that was delivered; None until the rows of the start were."""
+        """The `from_seq` that continues after everything delivered; None until the initial rows were."""
         return self._told if self._ready else self._follower.place
 
     def poll(self) -> list[Event]:
-        """What has come until now, without waiting; at first the rows that are there.
+        """Returns the events so far, without waiting; first the rows that exist.
 
         Raises:
             NotFound: the table was dropped.
             Ended: it was killed, or the table was restored; subscribe again.
             BeingErased: the user's rows are being erased.
-            InvalidArgument: it was not polled for longer than the log is kept, or the query does not fit the columns any more.
-            PermissionDenied: the session may not read the table any more.
+            InvalidArgument: it was not polled for longer than the log is kept, or the query no longer fits the columns.
+            PermissionDenied: the session may no longer read the table.
             StorageUnavailable, Conflict: poll again.
         """
         return self._next(0.0)
 
     def __iter__(self) -> Iterator[Event]:
-        """Every event as it comes, until none came for `timeout` seconds; raises as `poll`."""
+        """Yields events as they come, until none came for `timeout` seconds; raises as `poll`."""
         idle = 0.0
         while not self._closed:
             found = self._next(self._interval)
@@ -76,14 +76,14 @@ class Subscription:
             return [*found, *self._follower.next(max_age)]
         except LakewardenError as error:
             if found:
-                return found  # and the error with the next call
+                return found  # the error is raised by the next call
             if isinstance(error, Terminal):
                 self._ended = error
                 self.close()
             raise
 
     def close(self) -> None:
-        """Ends it; may be repeated."""
+        """Ends the subscription; idempotent."""
         if not self._closed:
             self._closed = True
             self._follower.leave()

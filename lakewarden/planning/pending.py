@@ -1,4 +1,4 @@
-"""Which scopes have rows in the write log, and which of them are due for a flush."""
+"""Which scopes have rows in the write log, and which are due for a flush."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.warehouse import Warehouse, cold_tables
 
 @dataclass(frozen=True)
 class Pending:
-    """A scope's hot rows: acknowledged, and not yet in its Delta table. `bytes` as they lie in the log."""
+    """A scope's hot rows: acknowledged, and not yet in its Delta table. `bytes` as stored in the log."""
 
     table: TableName
     user: str | None
@@ -29,14 +29,14 @@ class Pending:
 
 @dataclass(frozen=True)
 class Due:
-    """A scope whose policy says that it should be flushed now, and why."""
+    """A scope that its policy says to flush now, and why."""
 
     pending: Pending
     reason: str
 
 
 def pending_in(warehouse: Warehouse) -> list[Pending]:
-    """Every scope with hot rows, oldest first; those of a table whose log is corrupt are not known."""
+    """Every scope with hot rows, oldest first; a table whose log is corrupt has none."""
     views = warehouse.logs.views().sound
     return pending_scopes(cold_tables(warehouse.catalog.read()), views)
 
@@ -53,7 +53,7 @@ def pending_scopes(tables: Iterable[Table], views: Mapping[str, LogView]) -> lis
 
 
 def due_scopes(catalog: Catalog, pending: Iterable[Pending], now: datetime) -> Iterator[Due]:
-    """Those whose table has a FLUSH_POLICY of which a half is met; tables without one are flushed by hand only.
+    """The scopes that meet either half of their table's FLUSH_POLICY; tables without one are flushed by hand only.
 
     The row threshold is a scope's own (kalamdb.md 5.b); the interval counts from its oldest pending row.
     """

@@ -1,4 +1,4 @@
-"""Proposals: what would be done now, as reports of operations that have not run."""
+"""Proposals: the work that is due now, as reports of operations that have not run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakewarden.warehouse import Warehouse, live_tables
 
 
 def planned_flush(warehouse: Warehouse, due: Due) -> ScopeReport:
-    """The flush that a scope's policy wants."""
+    """The flush that a scope's policy calls for."""
     target = warehouse.target(warehouse.catalog.read(), due.pending.scope)
     metrics = {"rows_pending": due.pending.rows, "bytes_pending": due.pending.bytes}
     return ScopeReport(due.pending.scope, "flush", "planned", target.location, reason=due.reason, metrics=metrics)
 
 
 def vacuumable(warehouse: Warehouse, names: Collection[TableName]) -> list[str]:
-    """Those tables that a vacuum may run on unattended: a shorter retention needs somebody who says so each time."""
+    """The tables that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
     default = warehouse.settings.maintenance.retention_hours
     retention = {table.name: table.options.retention_hours for table in live_tables(warehouse.catalog.read())}
     return [str(name) for name in names if (default if (hours := retention[name]) is None else hours) >= SAFE_HOURS]

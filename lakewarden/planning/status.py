@@ -1,4 +1,4 @@
-"""How the scopes with pending rows stand: the view of an operator who asks what is behind."""
+"""The status of scopes with pending rows: an operator's view of what is waiting."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ScopeStatus:
     bytes: int
     last_operation: str | None
     error: str | None
-    """Why the Delta table could not be looked at."""
+    """Why the Delta table could not be read."""
 
 
 def status(warehouse: Warehouse, pending: Sequence[Pending]) -> list[ScopeStatus]:
-    """Every scope with pending rows, the one that waits longest first."""
+    """Every scope with pending rows, the longest waiting first."""
     now = warehouse.clock()
     catalog = warehouse.catalog.read()
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -65,7 +65,7 @@ def _look(warehouse: Warehouse, catalog: Catalog, one: Pending, now: datetime) -
 
 
 def _cold(target: ScopeTarget) -> tuple[ScopeState | None, str | None, str | None]:
-    """The Delta table's state and last operation; or why they are not known, or why no flush goes on, which hides no other
+    """The Delta table's state and last operation; or why they are unknown, or why no flush proceeds. A fault hides no other
     scope."""
     try:
         table = open_scope(target)

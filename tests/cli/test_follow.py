@@ -75,6 +75,6 @@ def test_what_ends_it_is_one_line(warehouse_uri: str, capsys: pytest.CaptureFixt
             assert process.wait(PATIENCE) == 1
         with pytest.raises(SystemExit, match="1"):
             main(["--warehouse", warehouse_uri, "sql", "--follow", f"{_QUERY} OPTIONS (from = {seq + (1 << 40)})"])
-        assert capsys.readouterr().err.startswith(f"INVALID_ARGUMENT: from_seq {seq + (1 << 40)} is none")
+        assert capsys.readouterr().err.startswith(f"INVALID_ARGUMENT: from_seq {seq + (1 << 40)} is not one")
         with pytest.raises(SystemExit, match="1"):
             main(["--warehouse", warehouse_uri, "sql", "--follow", "SELECT 1; SELECT 2"])

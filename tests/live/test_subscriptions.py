@@ -90,7 +90,7 @@ def test_a_from_seq_works_for_as_long_as_rows_are_kept_and_then_names_the_oldest
     with lake.subscribe(ALL, user="u", from_seq=third) as one:
         assert one.poll() == [], "who has missed nothing may come as late as they like"
     for wrong in (-2, 1 << 60):
-        with pytest.raises(InvalidArgument, match=f"from_seq {wrong} is none"):
+        with pytest.raises(InvalidArgument, match=f"from_seq {wrong} is not one"):
             lake.subscribe(ALL, user="u", from_seq=wrong)
 
 

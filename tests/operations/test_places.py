@@ -72,7 +72,7 @@ def test_a_storage_with_scopes_stays_whoever_s_it_is_now(lake: Lakehouse, tmp_pa
     lake.table(NOTES).write(notes({1: "a"}), user="ann")
     lake.flush(NOTES)
     change_user(lake.warehouse, _door(lake), "ann", UserChange(clear_storage=True))
-    with pytest.raises(InUse, match="lie there"):
+    with pytest.raises(InUse, match="it holds scopes of users"):
         lake.drop_storage("eu")
     with pytest.raises(InUse, match="cold data"):
         lake.alter_table(NOTES, SetOptions({"USE_USER_STORAGE": "FALSE"}))

@@ -388,7 +388,7 @@ def test_a_changed_line_is_refused(lake: Lakehouse) -> None:
 
 def test_another_request_or_warehouse_is_refused(lake: Lakehouse) -> None:
     plan = lake.plan("vacuum", NOTES)
-    with pytest.raises(InvalidArgument, match="something else"):
+    with pytest.raises(InvalidArgument, match="something other than"):
         lake.apply(replace(plan, request=replace(plan.request, force=True)))
     with pytest.raises(InvalidArgument, match="made for warehouse 000"):
         lake.apply(replace(plan, warehouse="0" * 32))
