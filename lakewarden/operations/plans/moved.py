@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import takewhile
 
 from lakewarden.delta.commit_log.commits import CommitLog
@@ -56,9 +57,7 @@ def check_version(table: ScopeTable, planned: PlannedScope, plan_id: str) -> Non
     Raises:
         Moved: it is not.
     """
-    place = place_of(table.location)
-    above = takewhile(lambda entry: entry.version > (planned.version or 0), walk(place, table.version))
-    strangers = [entry for entry in above if entry.operation not in _FLUSHES or not _is_of(entry, plan_id)]
+    strangers = [entry for entry in _later(table, planned) if entry.operation not in _FLUSHES or not _is_of(entry, plan_id)]
     if strangers:
         raise Moved(
             f"{planned.scope} was planned at version {planned.version} and is at version {strangers[0].version} now, made by"
@@ -74,9 +73,14 @@ def commit_of(target: ScopeTarget, planned: PlannedScope, plan_id: str, operatio
     table = open_scope(target)
     if table is None:
         return None
+    return next((entry for entry in _later(table, planned) if entry.operation == operation and _is_of(entry, plan_id)), None)
+
+
+def _later(table: ScopeTable, planned: PlannedScope) -> Iterator[LogEntry]:
+    """The commits above the planned version, newest first; nothing is read where there are none."""
     since = -1 if planned.version is None else planned.version
-    later = takewhile(lambda entry: entry.version > since, walk(place_of(target.location), table.version))
-    return next((entry for entry in later if entry.operation == operation and _is_of(entry, plan_id)), None)
+    if table.version > since:
+        yield from takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
 
 
 def _is_of(entry: LogEntry, plan_id: str) -> bool:
