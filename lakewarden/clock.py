@@ -18,13 +18,13 @@ NewId = Callable[[], str]
 
 
 Pause = Callable[[float], None]
-"""Waits for so many seconds."""
+"""Waits for the given number of seconds."""
 
 wait: Pause = time.sleep
 
 HELD_AT_MOST = timedelta(hours=24)
-"""Between a look at the store and what is committed because of it. Who slept for longer looks again: fences and seals, which
-tell that a place was given up, stay for twice that at least."""
+"""The longest time between reading the store and committing what follows from it. After a longer sleep, a process reads again.
+Fences and seals, which mark an abandoned place, stay for at least twice as long."""
 
 
 def system_clock() -> datetime:
@@ -33,11 +33,11 @@ def system_clock() -> datetime:
 
 @dataclass(frozen=True)
 class CarriedClock:
-    """A clock that goes on in another process from a moment that was read in this one, as fast as the machines' clocks do."""
+    """A clock that continues in another process from a moment read in this one, at the speed of the machine's clock."""
 
     moment: datetime
     began: datetime
-    """The same moment, as this machine said."""
+    """The same moment, by this machine's clock."""
 
     @classmethod
     def of(cls, clock: Clock) -> CarriedClock:
@@ -57,7 +57,7 @@ def to_millis(moment: datetime) -> int:
 
 
 def to_micros(moment: datetime) -> int:
-    """Microseconds since the epoch, exactly: what the write log dates by."""
+    """Microseconds since the epoch, exactly: the unit of the write log."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

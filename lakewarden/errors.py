@@ -1,6 +1,6 @@
-"""The one family of errors: a code for programs, a sentence for people, and whether trying again may help.
+"""All errors that Lakewarden raises: a code for programs, a sentence for people, and whether a retry may help.
 
-The codes are those of the public interface (docs/reference/errors.md). What decides a retry is the type:
+The codes are part of the public interface (docs/reference/errors.md). The type decides about a retry:
 a `Transient` error may go away by itself, a `Terminal` one will not.
 """
 
@@ -20,15 +20,15 @@ class LakewardenError(Exception):
 
 
 class Terminal(LakewardenError):
-    """Trying the same again cannot succeed."""
+    """A retry cannot succeed."""
 
 
 class Transient(LakewardenError):
-    """Trying the same again may succeed."""
+    """A retry may succeed."""
 
 
 class BadSyntax(Terminal):
-    """The text is no statement of ours; the message shows the place."""
+    """The text is not a valid statement; the message shows the place."""
 
     code = "SYNTAX_ERROR"
 
@@ -46,57 +46,57 @@ class AlreadyExists(Terminal):
 
 
 class NotFound(Terminal):
-    """No such namespace, table, storage, user, job or version."""
+    """The namespace, table, storage, user, job or version does not exist."""
 
     code = "NOT_FOUND"
 
 
 class PermissionDenied(Terminal):
-    """The role may not."""
+    """The role does not permit it."""
 
     code = "PERMISSION_DENIED"
 
 
 class ConstraintViolation(Terminal):
-    """A row breaks the primary key, NOT NULL, or its column's range or form."""
+    """A row violates the primary key, NOT NULL, or its column's range or form."""
 
     code = "CONSTRAINT_VIOLATION"
 
 
 class InUse(Terminal):
-    """Something still depends on what was to go."""
+    """Something still depends on the object to be removed."""
 
     code = "CONFLICT"
 
 
 class Ended(Terminal):
-    """A subscription that somebody ended, or whose rows are not so any more; a new one works."""
+    """The subscription was ended, or its rows were changed by a restore; a new subscription works."""
 
     code = "CONFLICT"
 
 
 class Moved(Terminal):
-    """A plan rests on what has changed since; a new plan works."""
+    """The data that a plan rests on has changed since; a new plan works."""
 
     code = "CONFLICT"
 
 
 class Conflict(Transient):
-    """A race was lost: nothing was changed, and trying again may win."""
+    """A race was lost: nothing was changed, and a retry may win."""
 
     code = "CONFLICT"
 
 
 class BeingErased(Transient):
-    """All that some users have is being erased: until that is over, nothing of theirs is taken."""
+    """Some users are being erased: until that is finished, no rows of theirs are accepted."""
 
     code = "CONFLICT"
 
     def __init__(self, users: frozenset[str]) -> None:
         named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
         super().__init__(
-            f"user {named} is being erased, or was while this was written: their rows are not kept, those of others in the same"
-            " call may be; write again when the erasure is over"
+            f"user {named} is being erased, or was while this was written: their rows are not kept, other users' rows in the same"
+            " call may be; write again when the erasure is finished"
         )
         self.users = users
 
@@ -105,49 +105,49 @@ class BeingErased(Transient):
 
 
 class Unsupported(Terminal):
-    """Known, and not for this."""
+    """The operation is known, but not available here."""
 
     code = "UNSUPPORTED"
 
 
 class StorageUnavailable(Transient):
-    """The store cannot be reached, or refused the request for now."""
+    """The store cannot be reached, or refuses the request for now."""
 
     code = "STORAGE_UNAVAILABLE"
 
 
 class NotDurable(StorageUnavailable):
-    """The disk reported an error when it was to make something durable: what was written is seen now, and may be gone later.
+    """The disk reported an error during a sync: what was written is visible now, but may be lost later.
 
-    To look whether it is there proves nothing, and to sync again neither: the system forgets what it could not write.
+    Neither reading it nor syncing again proves anything: the system forgets what it could not write.
     """
 
 
 class StorageRefused(Terminal):
-    """The store answered and said no: not writable, full, forbidden."""
+    """The store refused the request: not writable, full, forbidden."""
 
     code = "STORAGE_UNAVAILABLE"
 
 
 class NoBucket(StorageRefused):
-    """There is no such bucket, and so nothing in it."""
+    """The bucket does not exist, and so nothing in it does."""
 
 
 class Corrupt(Terminal):
-    """What lies in the store cannot be read, or contradicts itself."""
+    """Stored data cannot be read, or contradicts itself."""
 
     code = "CORRUPT"
 
 
 class Internal(Terminal):
-    """A fault of ours."""
+    """A defect in Lakewarden."""
 
     code = "INTERNAL"
 
 
 class ScopesFailed(LakewardenError):
-    """Some scopes of an operation failed; the others are done."""
+    """Some scopes of an operation failed; the others were completed."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = code  # type: ignore[misc]  # the code is that of the first fault, known only there
+        self.code = code  # type: ignore[misc]  # the code of the first fault, known only at run time

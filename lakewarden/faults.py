@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Reach = Callable[[str], None]
-"""Told the name of each place as it is reached, as `settle:cut`."""
+"""Called with the name of each place as it is reached, such as `settle:cut`."""
 
 
 def nowhere(place: str) -> None:

@@ -1,4 +1,4 @@
-"""What every operation gives back for a scope. Picklable values: they cross to Spark's tasks."""
+"""The result of an operation for one scope. Picklable values: they are sent to and from Spark's tasks."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Operation = Literal[
     "flush", "compact", "optimize", "vacuum", "restore", "drop", "evict", "export", "import", "erase", "move", "repair"
 ]
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
-"""`deferred`: too large for one task; the job goes on with it in Spark, and no caller ever sees it."""
+"""`deferred`: too large for one task. The job continues the scope in Spark, and no caller sees this status."""
 
 
 @dataclass(frozen=True)
 class ScopeState:
-    """A scope's Delta table as one version shows it. `bytes` are those of the live data files."""
+    """A scope's Delta table in one version. `bytes` counts the live data files."""
 
     version: int
     rows: int
     files: int
     bytes: int
     last_seq: int
-    """The watermark: every row of the log up to it is in the table; -1 before the first flush."""
+    """The watermark: every row of the log up to this `_seq` is in the table; -1 before the first flush."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An error as a value, so that one scope's failure is reported and does not end the others' work."""
+    """An error as a value, so that one scope's failure is reported without ending the work on others."""
 
     code: str
     message: str
@@ -39,20 +39,20 @@ class Fault:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a plan for a scope rests on, beside the version."""
+    """What a plan for a scope rests on, besides the version."""
 
     digest: str = ""
-    """SHA-256 of that version's commit; empty where the plan does not rest on it."""
+    """SHA-256 of that version's commit; empty when the plan does not rest on it."""
     end: int | None = None
-    """The last possible `_seq` of the log as it was read; None where the plan does not rest on the log."""
+    """The last possible `_seq` of the log as it was read; None when the plan does not rest on the log."""
 
 
 @dataclass(frozen=True)
 class ScopeReport:
-    """What an operation did to one scope.
+    """What an operation did, or would do, to one scope.
 
     `metrics` are whole numbers by stable snake_case names (`rows_upserted`, `files_removed`, …);
-    `parameters` are what the operation was asked for, as text.
+    `parameters` are the parameters of the request, as text.
     """
 
     scope: Scope
@@ -60,9 +60,9 @@ class ScopeReport:
     outcome: Outcome
     location: Location
     reason: str = ""
-    """Why it was skipped or what is planned; empty when done."""
+    """Why the scope was skipped, or what is planned; empty when done."""
     version: int | None = None
-    """The Delta version after it; None where the scope has no table."""
+    """The Delta version after the operation; None when the scope has no table."""
     parameters: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, int] = field(default_factory=dict)
     state: ScopeState | None = None
@@ -71,9 +71,9 @@ class ScopeReport:
     """Files that a dry run would touch, or a vacuum removed, relative to the scope."""
     finished_at: datetime | None = None
     basis: Basis = Basis()
-    """Of a plan; without meaning for what was done."""
+    """Set in a plan only."""
     plan_id: str = ""
-    """The plan that a dry run made, or that was applied."""
+    """Id of the plan that a dry run made, or that was applied."""
 
     @property
     def uri(self) -> str:

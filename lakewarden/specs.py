@@ -1,4 +1,4 @@
-"""What there is to know of each operation, in one table: the command line, SQL, jobs and Dagster read it here."""
+"""The properties of each operation, in one table that the command line, SQL, jobs and Dagster read."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from lakewarden.report import Operation
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """One operation. `prefix` begins the ids of its jobs (kalamdb.md 3.3, where that has one)."""
+    """One operation. The ids of its jobs start with `prefix` (kalamdb.md 3.3, where that has one)."""
 
     prefix: str
     queueable: bool = False
-    """Whether a job of it can wait for a runner; one that wants a person cannot."""
+    """Whether its jobs can be queued for a runner. An operation that needs a person cannot."""
     plannable: bool = False
-    """Whether it can be planned first, and the plan applied."""
+    """Whether it can be planned first and the plan applied later."""
     options: frozenset[str] = frozenset()
-    """The fields of a `Request` that it takes, beside its tables."""
+    """The fields of a `Request` that it takes, besides its tables."""
     act: TableAct | None = None
-    """The right that its statement in SQL takes, for all scopes of a table; None where it has no statement."""
+    """The right that its SQL statement needs, for all scopes of a table; None when it has no statement."""
     own: bool = False
-    """Whether the right to write is enough for a scope of one's own."""
+    """Whether the right to write is enough for the caller's own scope."""
     tables: Literal["any", "one"] = "any"
-    """How many tables a request names; `any` is all of them where none is named."""
+    """How many tables a request names; `any` means all of them when it names none."""
 
 
 def _takes(*names: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What work on one scope's Delta table is given. A picklable value: it crosses to Spark's tasks."""
+"""The input of work on one scope's Delta table. A picklable value: it is sent to Spark's tasks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakewarden.state.floor_entries import FloorPlace, Known
 
 @dataclass(frozen=True)
 class ScopeTarget:
-    """All that work on one scope's Delta table needs to know."""
+    """Everything that work on one scope's Delta table needs to know."""
 
     scope: Scope
     location: Location
-    """Where its Delta table lies; no credential in it."""
+    """Where its Delta table is. Contains no credential."""
     schemas: tuple[TableSchema, ...]
     """Every schema version of the table, oldest first; the last one is current."""
     app_id: str
@@ -25,13 +25,13 @@ class ScopeTarget:
     target_file_size: int
     retention_hours: int
     root: StorageRoot | None = None
-    """The storage on which it is; None where that is not compared."""
+    """The storage that it is on; None when that is not checked."""
     mark: str = ""
     """The scope's keyed hash (`state.erasures`); empty in a warehouse of format 1."""
     floor: FloorPlace | None = None
     """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
     known: Known | None = None
-    """What that floor knew of the scope when the target was made; None where it knew nothing, and where that is not compared."""
+    """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
 
     @property
     def uri(self) -> str:

@@ -1,4 +1,4 @@
-"""An open warehouse: where it lies, its identity, and the state objects under `_lakewarden/`."""
+"""An open warehouse: its place, its identity, and the state objects under `_lakewarden/`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ STATE = "_lakewarden"
 
 @dataclass(frozen=True)
 class Warehouse:
-    """Handles to everything that one warehouse keeps; cheap to make, safe to share between threads."""
+    """Handles to everything in one warehouse. Cheap to create, safe to share between threads."""
 
     uri: str
     id: str
     format: int
-    """Of what is under `_lakewarden/`, and whether storages have identities and tables have floors (`state.founding`)."""
+    """The format of `_lakewarden/`; it decides whether storages have identities and tables have floors (`state.founding`)."""
     state: ObjectStore
     catalog: CatalogStore
     registry: ScopeRegistry
@@ -62,12 +62,12 @@ class Warehouse:
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
-        """Opens the warehouse, and makes it where there is none.
+        """Opens the warehouse, and creates it if it does not exist.
 
         Raises:
             StorageRefused, StorageUnavailable: the place can't be written or reached.
-            Unsupported: no Delta table can be kept there.
-            Corrupt: what lies there was made by something else.
+            Unsupported: the place cannot hold Delta tables.
+            Corrupt: the state there was not made by Lakewarden.
         """
         uri = canonical(uri)
         state = open_store(Location(uri).below(STATE))
@@ -101,11 +101,11 @@ class Warehouse:
         return LockFactory(self.state.uri, self.settings.locks)
 
     def log(self, table: Table) -> TableLog:
-        """The write log of the table: one object, for whoever asks. Appends that come together share segments."""
+        """Returns the write log of the table: one object for all callers, so that concurrent appends share segments."""
 
         def still_there() -> None:
             if find_table(self.catalog.read(), table.name).id != table.id:
-                raise NotFound(f"{table.name} was dropped, and another table has its name by now: open it again")
+                raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
 
         def terms() -> LogTerms:
             return LogTerms(
@@ -121,12 +121,12 @@ class Warehouse:
         return self.logs.of(table.log_id, terms)
 
     def target(self, catalog: Catalog, scope: Scope) -> ScopeTarget:
-        """What work on one scope needs to know.
+        """Returns what work on one scope needs to know.
 
         Raises:
             NotFound: the table is not in the catalog.
-            InvalidArgument: a user for a SHARED table, none for a USER table, or an impossible one.
-            Unsupported: a STREAM table, whose rows lie in the log alone.
+            InvalidArgument: a user for a SHARED table, no user for a USER table, or an invalid user id.
+            Unsupported: a STREAM table, whose rows are in the log only.
             Corrupt: the table's floor cannot be read.
         """
         table = find_table(catalog, scope.table)
@@ -135,18 +135,18 @@ class Warehouse:
         return self.target_of(catalog, table, scope.user)
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
-        """The same of a table that may be on its way out."""
+        """Returns the same for a table that may be in the middle of a drop."""
         target = self.bare_target(catalog, table, user)
         if target.floor is None:
             return target
         return replace(target, known=floor_at(target.floor).look(RECENT_SECONDS).known(target.mark))
 
     def bare_target(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
-        """The same without what is known of the scope's table, which nobody is asked for."""
+        """Returns the same without the floor of the scope's table, and reads nothing."""
         return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
 
     def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
-        """The same as if the scope lay on that storage, of whose tables nothing is known."""
+        """Returns the same as if the scope were on that storage, of whose tables nothing is known."""
         scope = Scope(table.name, user)
         storage = catalog.storages[storage_id]
         maintenance = self.settings.maintenance
@@ -165,53 +165,53 @@ class Warehouse:
         )
 
     def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
-        """Where a scope lies: where its first flush put it, and before that where it would be put now."""
+        """Returns where a scope is: where its first flush put it, or, before that, where it would be put now."""
         return self._apart(catalog, table, user) or table.options.storage_id
 
     def _apart(self, catalog: Catalog, table: Table, user: str | None) -> str | None:
-        """The storage of a scope that lies on its user's own."""
+        """Returns the storage of a scope that is on its user's own storage."""
         if user is None or not table.options.use_user_storage:
             return None
         place = self.places.of(table.id, user) or own_storage(catalog, user)
         return None if place == THE_TABLES else place
 
     def goes_along(self, catalog: Catalog, table: Table, user: str | None) -> bool:
-        """Whether the scope lies where its table does, and so goes with it when that is moved."""
+        """Returns whether the scope is on its table's storage, and so moves with the table."""
         return self._apart(catalog, table, user) is None
 
     def settle_place(self, catalog: Catalog, table: Table, user: str) -> None:
-        """Decides for good where a scope lies; to be called before anything is written there."""
+        """Fixes the place of a scope. Call this before anything is written there."""
         if table.options.use_user_storage:
             self.places.decide(table.id, user, own_storage(catalog, user) or THE_TABLES)
 
     def check_open(self, catalog: Catalog, table: Table, user: str | None) -> None:
-        """To be asked of a catalog that was read after the scope had been registered: so a move that goes unseen here sees
-        the scope (docs/decisions/0014-moving-by-freezing.md).
+        """Checks that the scope is not being moved. Read the catalog after registering the scope: a move
+        that this catalog does not show then sees the scope (docs/decisions/0014-moving-by-freezing.md).
 
         Raises:
             Conflict: the scope is frozen, or about to be, since its table is being moved.
         """
         if table.move is not None and table.move.phase == "closing" and self.goes_along(catalog, table, user):
             raise Conflict(
-                f"{Scope(table.name, user)} is being moved to storage {table.move.target!r}: what is written stays in the log"
-                f" until that is over; try again then, or end it (lakewarden move {table.name} --to {table.move.target})"
+                f"{Scope(table.name, user)} is being moved to storage {table.move.target!r}: new rows stay in the log"
+                f" until the move is done; try again then, or finish it (lakewarden move {table.name} --to {table.move.target})"
             )
 
     def base(self, storage: Storage) -> str:
-        """Where a storage's tables lie. A base without a scheme or leading slash moves with the warehouse."""
+        """Returns where a storage's tables are. A base without a scheme or leading slash is relative to the warehouse."""
         relative = "://" not in storage.base and not storage.base.startswith("/")
         return join(self.uri, storage.base) if relative else storage.base
 
     def location(self, storage: Storage) -> Location:
-        """The same place, with the storage's own connection."""
+        """Returns the same place, with the storage's own connection."""
         return Location(self.base(storage), storage.connection)
 
     def floor(self, table: Table) -> FloorPlace:
-        """The table's floor in the warehouse's state."""
+        """Returns the table's floor in the warehouse's state."""
         return FloorPlace.in_state(Location(self.state.uri), table.id)
 
     def _settled(self, table: Table) -> int | None:
-        """The last position that the table's storage knows to be settled; None where that is unknown."""
+        """Returns the last position that the table's storage knows to be settled; None when unknown."""
         if not (self.identifies and can(table.type, "cold tier")):
             return None
         catalog = self.catalog.read()
@@ -219,17 +219,19 @@ class Warehouse:
         try:
             position = floor_at(FloorPlace.on_storage(self.location(storage), table.id)).position()
         except (StorageUnavailable, StorageRefused):
-            return None  # rows are taken while the storage is away
+            return None  # rows are accepted while the storage is away
         return None if position == NOTHING else position
 
     def root(self, storage: Storage) -> StorageRoot:
-        """The same place, with what identifies it."""
+        """Returns the same place, with its identity."""
         return StorageRoot(storage.id, self.location(storage), storage.identity)
 
 
 def check_scope(table: Table, scope: Scope) -> None:
-    """Raises:
-    InvalidArgument: a user for a SHARED table, none for another, or an impossible one.
+    """Checks that the scope is a scope of the table.
+
+    Raises:
+        InvalidArgument: a user for a SHARED table, no user for another, or an invalid user id.
     """
     if table.type == "SHARED" and scope.user is not None:
         raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
@@ -245,18 +247,20 @@ def _path(storage: Storage, table: Table, scope: Scope) -> str:
 
 
 def live_tables(catalog: Catalog) -> list[Table]:
-    """The tables that are there for everybody, in order of creation."""
+    """Returns the tables that are visible to callers, in order of creation."""
     return [table for table in catalog.tables.values() if not table.dropping]
 
 
 def cold_tables(catalog: Catalog) -> list[Table]:
-    """Those of them that have Delta tables: all but STREAM ones."""
+    """Returns those of them that have Delta tables: all but STREAM tables."""
     return [table for table in live_tables(catalog) if can(table.type, "cold tier")]
 
 
 def find_table(catalog: Catalog, name: TableName) -> Table:
-    """Raises:
-    NotFound: no such table; says which there are nearby.
+    """Returns the table of that name.
+
+    Raises:
+        NotFound: the table does not exist; the message names similar tables.
     """
     table = catalog.tables.get(name)
     if table is not None and not table.dropping:
@@ -270,23 +274,27 @@ def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId
     try:
         return read_identity(state)
     except Missing:
-        delta_uri(uri)  # a place at which no Delta table can be kept is refused before anything lies there
+        delta_uri(uri)  # a place that cannot hold Delta tables is refused before anything is written there
         _check_nobodys(uri)
         return found_warehouse(uri, state, catalog, new_id)
 
 
 def _check_nobodys(uri: str) -> None:
-    """Raises:
-    InUse: the place lies in a warehouse, which would take this one for data of its tenants.
+    """Checks that the place is in no other warehouse.
+
+    Raises:
+        InUse: the place is inside a warehouse, which would treat this one as data of its tenants.
     """
     above = uri
     while (above := above.rpartition("/")[0]) and not above.endswith("/"):
-        with suppress(Missing, StorageRefused):  # who may not read there has no way to know
+        with suppress(Missing, StorageRefused):  # without permission to read there, this cannot be checked
             open_store(Location(above).below(STATE)).get(FILE)
-            raise InUse(f"cannot make a warehouse at {uri}: it lies in the one at {above}; open that, or choose another place")
+            raise InUse(
+                f"cannot create a warehouse at {uri}: it is inside the one at {above}; open that, or choose another place"
+            )
 
 
 @lru_cache(maxsize=64)
 def state_store(uri: str) -> ObjectStore:
-    """The store of a task: opened once per worker process, not once per scope."""
+    """Opens the store of a task, once per worker process and not once per scope."""
     return open_store(Location(uri))

@@ -282,7 +282,7 @@ def _files(root: Path, *, but: str) -> set[Path]:
 @pytest.mark.disk
 def test_a_warehouse_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(LakewardenError, match="a file lies where a directory should be") as caught:
+    with pytest.raises(LakewardenError, match="there is a file where a directory should be") as caught:
         Lakehouse.open(str(tmp_path / "file" / "warehouse"))
     assert caught.value.code == "STORAGE_UNAVAILABLE"
     assert (tmp_path / "file").read_text() == "in the way"

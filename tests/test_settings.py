@@ -37,7 +37,7 @@ def test_the_environment_comes_before_the_file_and_the_file_before_the_default(t
         ({"LAKEWARDEN_FLUSH__ATTEMPTS": "many"}, "Expected `int`"),
         ({"LAKEWARDEN_FLUSH__ATTEMPT": "1"}, "unknown field `attempt`"),
         ({"LAKEWARDEN_LOCKS__KIND": "none"}, "'none' - at `$.locks.kind`"),
-        ({"LAKEWARDEN_SPARK__CONF": "{spark.a"}, "LAKEWARDEN_SPARK__CONF begins like JSON and is none"),
+        ({"LAKEWARDEN_SPARK__CONF": "{spark.a"}, "LAKEWARDEN_SPARK__CONF begins like JSON but is not valid JSON"),
     ],
 )
 def test_what_a_setting_cannot_be_is_said(environ: dict[str, str], said: str, tmp_path: Path) -> None:

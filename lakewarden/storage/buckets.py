@@ -1,4 +1,4 @@
-"""A place as boto3 knows it, for what obstore has no call for: old versions of objects, and uploads that were never ended."""
+"""A place as boto3 sees it, for what obstore cannot do: old versions of objects, and incomplete uploads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Work:
-    """What to do in a bucket. `run` returns what remains to be done by hand, as do the others say where it cannot be run:
+    """What to do in a bucket. `run` returns what remains to be done by hand. The other fields say the same where it cannot run:
     without boto3, on another kind of store, and (before the error) where the store refuses."""
 
     run: Callable[[Bucket], str]
@@ -33,7 +33,7 @@ class Work:
 
 
 def in_buckets(places: Iterable[Location], work: Work) -> str:
-    """Does it in each place that lies in a bucket; what remains to be done by hand, empty where nothing does."""
+    """Does the work in each place that is in a bucket. Returns what remains to be done by hand; empty when nothing does."""
     notes = (_in_bucket(place, work) for place in places)
     return "; ".join(sorted({note for note in notes if note}))
 

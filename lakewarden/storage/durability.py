@@ -1,4 +1,4 @@
-"""Durability of all that was written to a local disk, by whichever library: one call for as many files as there are."""
+"""Makes everything written to a local disk durable, whichever library wrote it: one call for any number of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.storage.location import local_path
 
 
 def sync(uris: Iterable[str]) -> None:
-    """Everything written below these places is on disk when this returns: one call a file system.
+    """Makes everything written below these places durable, with one call per file system.
 
     Object stores need nothing: what they acknowledged is durable.
 
@@ -25,7 +25,7 @@ def sync(uris: Iterable[str]) -> None:
 
 
 def sync_each(uris: Iterable[str]) -> dict[str, LakewardenError]:
-    """The same; what failed is told by place, so that one disk's failure holds back nothing that is on another."""
+    """Does the same and returns the failures by place, so that a failing disk does not hold back work on another."""
     devices: dict[int, Path] = {}
     below: dict[int, list[str]] = defaultdict(list)
     for uri in uris:

@@ -1,4 +1,4 @@
-"""What a store's failure means, told from the text that obstore and delta-rs both have of it: one sentence, no XML."""
+"""Explains a store's failure in one sentence without XML, from the text that obstore and delta-rs report."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from lakewarden.errors import NoBucket, StorageRefused, StorageUnavailable
 
-_ASKED = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
+_ENDPOINT = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
 _KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], str]] = [
     (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), NoBucket, "there is no such bucket"),
-    (re.compile(r"InvalidBucketName"), StorageRefused, "the store takes this for no name of a bucket"),
+    (re.compile(r"InvalidBucketName"), StorageRefused, "the store does not accept this as the name of a bucket"),
     (
         re.compile(r"Account must be specified"),
         StorageRefused,
@@ -38,7 +38,7 @@ _KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], s
         "it keeps failing",
     ),
 ]
-"""By what the store or the network said; the error that this is; and what to say of it."""
+"""The text of the store or the network, the error that it means, and the sentence for it."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Failure:
 
 
 def failure_of(text: str) -> Failure | None:
-    """What the text means, with the endpoint that was asked; None where it tells nothing that is known."""
+    """Returns what the text means, with the endpoint of the request; None when the text is not recognized."""
     for pattern, error, reason in _KNOWN:
         if pattern.search(text):
-            asked = _ASKED.search(text)
-            return Failure(f"{reason} ({asked[1]})" if asked else reason, error)
+            endpoint = _ENDPOINT.search(text)
+            return Failure(f"{reason} ({endpoint[1]})" if endpoint else reason, error)
     return None

@@ -1,4 +1,4 @@
-"""Numbered folders for objects that come one at a time: each takes so many, then the next is begun."""
+"""Numbered folders for objects that arrive one at a time: when one is full, the next is started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lakewarden.storage.objects import ObjectStore
 
 _KNOWN = 10_000
-"""Scopes whose folder is remembered."""
+"""The most scopes whose folder is remembered."""
 
 
 @dataclass
@@ -23,10 +23,10 @@ class _Folder:
 
 
 class Folders:
-    """Where the next object goes. Safe for threads.
+    """Chooses the folder for the next object. Safe for threads.
 
-    A folder is counted when a process first puts something there, and from then on in memory: a put costs no listing.
-    Processes do not see each other's objects until they count anew, so that a folder may have some more than its share.
+    A folder is counted when a process first puts an object there, and in memory after that: a put needs no listing.
+    Processes do not see each other's objects until they count again, so a folder may hold slightly more than its share.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Folders:
         self._known: OrderedDict[str, _Folder] = OrderedDict()
 
     def take(self, store: ObjectStore, root: str, most: int) -> str:
-        """The folder of one more object below `root`, as `f0001`."""
+        """Returns the folder for one more object below `root`, such as `f0001`."""
         place = f"{store.uri}/{root}"
         with self._lock:
             folder = self._known.pop(place, None)
@@ -49,7 +49,7 @@ class Folders:
 
 
 def _with_room(store: ObjectStore, root: str, most: int) -> _Folder:
-    """The first of the folders that is not full, found by doubling and halving: a million objects are not listed for one."""
+    """Finds the first folder that is not full by doubling and halving, so that no put lists a million objects."""
 
     def counted(number: int) -> _Folder:
         return _Folder(number, len(store.list(f"{root}/{_name(number)}")))

@@ -1,7 +1,7 @@
-"""What creations on a disk leave in `.tmp` when their process is killed, or their machine stops: bytes that never got a name.
+"""Removes what a killed process or a stopped machine leaves in `.tmp` on a disk: bytes that never got a name.
 
-They may hold rows, so they go as soon as no process can still be writing them. To remove one too early would do no harm
-beyond that write: who finds its file gone fails, and has named nothing.
+They may hold rows, so they are removed once no process can still be writing them. Removing one too early does no harm
+beyond that write: a writer whose file is gone fails, and has named nothing.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.posix import TEMPORARY
 
 AGE = timedelta(days=1)
-"""No write takes that long; a writer that was paused longer finds its file gone, and fails."""
+"""No write takes this long. A writer that was paused for longer finds its file gone, and fails."""
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def machine_start() -> datetime:
-    """When this machine was started: no process writes a file that was last written before. Long ago where that is not known."""
+    """Returns when this machine started: no process still writes a file last written before then. If unknown, long ago."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return _LONG_AGO if clock is None else system_clock() - timedelta(seconds=time.clock_gettime(clock))
 
 
 def remove_leftovers(place: str, clock: Clock = system_clock, started: Clock = machine_start) -> int:
-    """Removes what was last written a day ago, or before the machine was started, and returns how many files that were.
+    """Removes files last written a day ago, or before the machine started, and returns how many.
 
     Args:
-        place: the root of a store, as a URI. Object stores have no leftovers: an object is there whole, or not at all.
-        clock: by which the file system dates files: the machine's own.
-        started: when the machine was started, by that clock.
+        place: the root of a store, as a URI. Object stores have no leftovers: an object exists whole or not at all.
+        clock: the clock that dates files: the machine's own.
+        started: when the machine started, by that clock.
     """
     root = local_path(place)
     if root is None:

@@ -1,7 +1,8 @@
-"""Objects as files below a directory, durable once created.
+"""Stores objects as files below a directory, durable once created.
 
 A creation writes a file of its own under `<root>/.tmp/`, syncs it, links it to its name and syncs the directory: the
-name appears whole or not at all, and only once. What a killed process leaves in `.tmp` is swept (storage/leftovers.py).
+name appears whole or not at all, and only once. What a killed process leaves in `.tmp`
+is removed later (storage/leftovers.py).
 Paths are plain strings: pathlib costs more than the calls themselves.
 """
 
@@ -25,18 +26,18 @@ _REFUSALS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "this process may not write or read there",
-    errno.EPERM: "this process may not, or the file system has no hard links, which an atomic creation needs",
+    errno.EPERM: "this process has no permission, or the file system has no hard links, which an atomic creation needs",
     errno.EOPNOTSUPP: "the file system has no hard links, which an atomic creation needs",
     errno.EXDEV: "another file system is mounted below the root; give it a storage of its own",
     errno.ENAMETOOLONG: "the name is too long for the file system",
-    errno.ENOTDIR: "a file lies where a directory should be",
-    errno.EISDIR: "a directory lies where a file should be",
-    errno.EFBIG: "the file system takes no file that large",
+    errno.ENOTDIR: "there is a file where a directory should be",
+    errno.EISDIR: "there is a directory where a file should be",
+    errno.EFBIG: "the file is larger than the file system allows",
 }
 
 
 class LocalObjects:
-    """An `ObjectStore` on a local (or POSIX) file system. Safe for threads; the directory is made at the first write."""
+    """An `ObjectStore` on a local (or POSIX) file system. Safe for threads. The first write creates the directory."""
 
     def __init__(self, root: str, clock: Clock = system_clock, new_id: NewId = random_id) -> None:
         self._root = root
@@ -55,7 +56,7 @@ class LocalObjects:
     def create(self, key: str, data: bytes) -> None:
         path = self._path(key)
         with self._explained("create", key):
-            if os.path.lexists(path):  # spares a lost race its sync
+            if os.path.lexists(path):  # saves the sync in a lost race
                 raise AlreadyThere(key)
             with self._written(data) as temporary:
                 self._link(temporary, path, key)
@@ -105,14 +106,14 @@ class LocalObjects:
             os.link(temporary, path)
         except FileExistsError:
             raise AlreadyThere(key) from None
-        except FileNotFoundError:  # somebody removed the directory since it was made
+        except FileNotFoundError:  # another process removed the directory since it was made
             self._made.clear()
             self._make(directory)
             os.link(temporary, path)
 
     @contextmanager
     def _written(self, data: bytes) -> Iterator[str]:
-        """A file of our own with these bytes, durable, gone at the end."""
+        """Writes these bytes to a durable file of our own, and removes it at the end."""
         temporary = f"{self._temporary()}/{self._new_id()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
@@ -136,7 +137,7 @@ class LocalObjects:
         return directory
 
     def _make(self, directory: str) -> None:
-        """Makes a directory durable, with those above it, once per process: another process may have made it just now."""
+        """Makes a directory and those above it durable, once per process: another process may have just created it."""
         if directory in self._made:
             return
         with self._making:
@@ -152,25 +153,25 @@ class LocalObjects:
 
     @contextmanager
     def _durably(self, what: str) -> Iterator[None]:
-        """Around syncs, whose failure leaves what is seen."""
+        """Wraps syncs: after a failed one, the write is visible but may not be durable."""
         try:
             yield
         except OSError as error:
             why = _REFUSALS.get(error.errno or 0, "its disk may be failing")
             raise NotDurable(
-                f"the disk reported an error when it was to make {what} in {self._root} durable: {error.strerror or error}"
+                f"the disk reported an error while making {what} in {self._root} durable: {error.strerror or error}"
                 f" ({why}); what was written may be lost when the machine stops"
             ) from error
 
     @contextmanager
-    def _explained(self, asked: str, key: str) -> Iterator[None]:
+    def _explained(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise self._explanation(error, asked, key) from error
+            raise self._explanation(error, action, key) from error
 
-    def _explanation(self, error: OSError, asked: str, key: str) -> LakewardenError:
-        what = f"cannot {asked} {key or '/'} in {self._root}"
+    def _explanation(self, error: OSError, action: str, key: str) -> LakewardenError:
+        what = f"cannot {action} {key or '/'} in {self._root}"
         if error.errno in _REFUSALS:
             return StorageRefused(f"{what}: {_REFUSALS[error.errno]} ({error.strerror})")
         return StorageUnavailable(f"{what}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""URIs of places: which store a URI means, and how one lies to another.
+"""URIs of places: which store a URI means, and whether one place contains another.
 
 A place is a directory (a plain path, or `file://`) or a prefix of a bucket. A URI is printed, logged and stored, so it
 holds no credential.
@@ -17,15 +17,15 @@ _S3 = frozenset({"s3", "s3a"})
 _AZURE = frozenset({"az", "abfs", "abfss"})
 REMOTE = _S3 | _AZURE | {"gs", "memory"}
 _BUCKET = re.compile(r"[A-Za-z0-9](?!.*\.\.)[A-Za-z0-9._-]*")
-"""Wide enough for every platform: whoever serves it says the rest. What has `..` in it would lead to another bucket."""
+"""Wide enough for every platform; the platform checks the rest. A name with `..` would lead to another bucket."""
 _CONTAINER = re.compile(rf"{_BUCKET.pattern}(@{_BUCKET.pattern})?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-"""Stores refuse them in names, and messages would not be one line."""
+"""Stores refuse these in names, and they would break a message into several lines."""
 _EXAMPLES = "a directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or abfss://container@account/prefix"
 
 
 def canonical(uri: str) -> str:
-    """The one spelling of a place: an absolute path, or `scheme://bucket/prefix` without a slash at its end.
+    """Returns the one spelling of a place: an absolute path, or `scheme://bucket/prefix` without a trailing slash.
 
     Raises:
         InvalidArgument: the scheme is unknown, the bucket is missing, or the URI holds a credential.
@@ -39,37 +39,37 @@ def canonical(uri: str) -> str:
 
 
 def local_path(uri: str) -> Path | None:
-    """The directory that a canonical or hand-written URI means; None for object stores."""
+    """Returns the directory that a canonical or hand-written URI means; None for object stores."""
     place = canonical(uri)
     return None if "://" in place else Path(place)
 
 
 def join(base_uri: str, relative: str) -> str:
-    """The place below another one. `relative` is in `/`-separated parts; empty means the base itself."""
+    """Returns the place below another one. `relative` is `/`-separated; empty means the base itself."""
     return f"{base_uri.rstrip('/')}/{relative}" if relative else base_uri
 
 
 def overlaps(one: str, other: str, folds_case: bool = False) -> bool:
-    """Whether two canonical places are the same, or one lies in the other; links of a local disk are followed."""
+    """Returns whether two canonical places are the same, or one is inside the other. Follows links of a local disk."""
     return within(one, other, folds_case) or within(other, one, folds_case)
 
 
 def within(inner: str, outer: str, folds_case: bool = False) -> bool:
-    """Whether a canonical place is the same as another one, or is below it; links of a local disk are followed."""
+    """Returns whether a canonical place is another one, or below it. Follows links of a local disk."""
     first, second = (f"{(place if '://' in place else os.path.realpath(place)).rstrip('/')}/" for place in (inner, outer))
     return first.casefold().startswith(second.casefold()) if folds_case else first.startswith(second)
 
 
 def _directory(uri: str, path: str) -> str:
     if not path or _CONTROL.search(path):
-        raise InvalidArgument(f"{uri!r} names no place; it should be {_EXAMPLES}")
-    return os.path.abspath(path)  # resolves no link: people see the path that they wrote
+        raise InvalidArgument(f"{uri!r} does not name a place; it should be {_EXAMPLES}")
+    return os.path.abspath(path)  # links are not resolved: people see the path that they wrote
 
 
 def _file_path(uri: str) -> str:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-        raise InvalidArgument(f"{uri!r} is no local file URI; it should look like file:///srv/lake")
+        raise InvalidArgument(f"{uri!r} is not a local file URI; it should look like file:///srv/lake")
     return unquote(parts.path)
 
 
@@ -78,16 +78,18 @@ def _remote(uri: str, scheme: str) -> str:
         raise InvalidArgument(f"{_masked(uri)!r} has the unknown scheme {scheme!r}; it should be {_EXAMPLES}")
     authority, _, prefix = uri.partition("://")[2].partition("/")
     if ":" in authority or ("@" in authority and scheme not in _AZURE) or "?" in uri or "#" in uri:
-        raise InvalidArgument(f"{_masked(uri)!r} may hold no credential, port, '?' or '#': those are options of a storage")
+        raise InvalidArgument(
+            f"{_masked(uri)!r} must not contain a credential, port, '?' or '#': set those as options of a storage"
+        )
     parts = [part for part in prefix.split("/") if part]
     bucket = _CONTAINER if scheme in _AZURE else _BUCKET
     if not bucket.fullmatch(authority) or "." in parts or ".." in parts or _CONTROL.search(prefix):
-        raise InvalidArgument(f"{uri!r} names no place in a bucket; it should be {_EXAMPLES}")
+        raise InvalidArgument(f"{uri!r} does not name a place in a bucket; it should be {_EXAMPLES}")
     return "/".join([f"{'s3' if scheme in _S3 else scheme}://{authority}", *parts])
 
 
 def _masked(uri: str) -> str:
-    """The URI without what may be a secret, for a message."""
+    """Returns the URI for a message, without the part that may be a secret."""
     scheme, _, rest = uri.partition("://")
     authority, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"

@@ -1,4 +1,4 @@
-"""What Lakewarden asks of a store: create if absent, read, list, delete. Nothing else is needed, so any store will do."""
+"""What Lakewarden needs of a store: create if absent, read, list, delete. Any store with these will do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 
 
 class Missing(Exception):
-    """The object is not there. Rooms above turn it into an error that names what they looked for."""
+    """The object does not exist. Callers turn this into an error that names what they looked for."""
 
 
 class AlreadyThere(Exception):
-    """A conditional creation lost: the key is taken."""
+    """A conditional creation failed: the key is taken."""
 
 
 @dataclass(frozen=True)
@@ -29,45 +29,45 @@ class ObjectStore(Protocol):
     """Objects under one root, by `/`-separated keys.
 
     Every method raises `StorageUnavailable` or `StorageRefused` (lakewarden.errors) when the store fails, naming the
-    store and what was asked.
+    store and the request.
     """
 
     @property
     def uri(self) -> str:
-        """The root, as people write it. Never holds a credential."""
+        """The root, as people write it. Never contains a credential."""
         ...
 
     def create(self, key: str, data: bytes) -> None:
-        """Makes the object durable, only if the key is absent; raises `AlreadyThere`. Atomic: nobody sees a part.
+        """Creates the object durably if the key is absent, else raises `AlreadyThere`. Atomic: no reader sees a part of it.
 
-        A `StorageUnavailable` from here means that the outcome is unknown: the object may be there. `NotDurable` is one: the
-        object may be there, and may be gone after a crash of the machine.
+        `StorageUnavailable` means that the outcome is unknown: the object may exist. One case is `NotDurable`: the
+        object may exist now, and be lost when the machine crashes.
         """
         ...
 
     def confirm(self, key: str) -> None:
-        """What is seen under the key is durable when this returns: whoever made it may not be that far yet.
+        """Makes the object under the key durable: the process that created it may not have done so yet.
 
-        Raises `NotDurable`, and `Missing` where nothing is there.
+        Raises `NotDurable`, and `Missing` when the object does not exist.
         """
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Writes or replaces, durably: whoever looks, also after a crash, finds the old or the new bytes, whole."""
+        """Writes or replaces the object durably: every reader, also after a crash, sees the old or the new bytes, whole."""
         ...
 
     def get(self, key: str) -> bytes:
-        """Raises `Missing`."""
+        """Returns the object's bytes. Raises `Missing`."""
         ...
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Bytes `[start, start + length)`, fewer at the object's end. Raises `Missing`."""
+        """Returns bytes `[start, start + length)`, fewer at the object's end. Raises `Missing`."""
         ...
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """All objects whose key starts with `prefix + "/"` (recursive), sorted by key. An absent prefix is empty."""
+        """Returns all objects whose key starts with `prefix + "/"` (recursive), sorted by key. An absent prefix is empty."""
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; those already gone are no error."""
+        """Removes objects. An object that does not exist is not an error."""
         ...

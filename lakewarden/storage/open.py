@@ -1,4 +1,4 @@
-"""The door to every store: a location in, an object store out."""
+"""Opens every kind of store: takes a location, returns an object store."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakewarden.storage.remote import RemoteObjects
 
 
 def open_store(location: Location) -> ObjectStore:
-    """Opens the place without touching it: whether it can be reached shows at the first call.
+    """Opens the place without touching it: the first call shows whether it can be reached.
 
     Raises:
-        InvalidArgument: the URI names no place, or holds a credential.
+        InvalidArgument: the URI does not name a place, or contains a credential.
     """
     place = canonical(location.uri)
     return RemoteObjects(replace(location, uri=place)) if "://" in place else LocalObjects(place)

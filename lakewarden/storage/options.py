@@ -1,8 +1,8 @@
-"""A location in the words of obstore and of delta-rs: the one place where a connection becomes their options.
+"""Turns a location into the options of obstore and of delta-rs.
 
-Both take what is not given here from the environment by themselves. A storage with credentials of its own must not be
-mixed with those: an option that would be left over from the environment, as a session token, is given as empty, and
-the endpoint has the spelling that wins over every variable (`aws_endpoint` loses to AWS_ENDPOINT_URL_S3).
+Both read from the environment what is not given here. A storage with credentials of its own must not be
+mixed with those: an option that would come from the environment, such as a session token, is set to empty, and
+the endpoint is spelled so that it overrides every variable (AWS_ENDPOINT_URL_S3 overrides `aws_endpoint`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakewarden.connection import Connection, Location
 from lakewarden.errors import StorageRefused
 
 ANSWERS_WITHIN = "8s"
-"""A store that says nothing for so long is down: an operation ends with a clear error, and what is transient is tried again."""
+"""A store that does not answer for this long is down: the operation ends with a clear error, and may be tried again."""
 CONNECTS_WITHIN = "3s"
 RETRIES = 4
 RETRIES_WITHIN_SECONDS = 8
@@ -31,10 +31,10 @@ _BOTO = {"endpoint_url": "aws_endpoint_url_s3", "region_name": "aws_region"} | {
 _OPTIONAL = frozenset({"SESSION_TOKEN"})
 
 _ANY_REGION = "us-east-1"
-"""For a store of somebody else's, which does not mind; without a region delta-rs looks for one in AWS's own network."""
+"""For stores other than AWS, which ignore it. Without a region delta-rs looks for one in AWS's own network."""
 
 _DELTA = {
-    "timeout": ANSWERS_WITHIN,  # of a whole request: delta-rs knows no other, and itself moves no large objects
+    "timeout": ANSWERS_WITHIN,  # of a whole request: delta-rs has no other timeout, and moves no large objects itself
     "connect_timeout": CONNECTS_WITHIN,
     "max_retries": str(RETRIES),
     "retry_timeout": f"{RETRIES_WITHIN_SECONDS}s",
@@ -42,7 +42,7 @@ _DELTA = {
 
 
 def store_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
-    """The endpoint and credentials in the words that obstore and delta-rs share; empty for what the environment says.
+    """Returns the endpoint and credentials as options that obstore and delta-rs share; empty for what the environment sets.
 
     Raises:
         StorageRefused: the environment lacks what the location's credentials refer to.
@@ -55,7 +55,7 @@ def store_options(location: Location, environment: Mapping[str, str]) -> dict[st
 
 
 def delta_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
-    """What `DeltaTable` and the writers take as `storage_options`; empty for a directory."""
+    """Returns the `storage_options` of `DeltaTable` and the writers; empty for a directory."""
     scheme, separator, _ = location.uri.partition("://")
     if not separator or scheme == "file":
         return {}
@@ -64,14 +64,14 @@ def delta_options(location: Location, environment: Mapping[str, str]) -> dict[st
 
 
 def boto_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for `boto3.client("s3", …)`; raises as `store_options`."""
+    """Returns the same for `boto3.client("s3", …)`. Raises as `store_options`."""
     options = store_options(location, environment)
     return {name: options[option] for name, option in _BOTO.items() if options.get(option)}
 
 
 def s3a_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for Hadoop's `s3a://`, which keeps them by bucket. A credential is the name of its variable, which Hadoop
-    reads where it uses it; without a reference its own chain finds what the platform has. Raises as `store_options`.
+    """Returns the same for Hadoop's `s3a://`, by bucket. A credential is given as the name of its variable, which Hadoop
+    reads where it uses it. Without a reference Hadoop's own chain applies. Raises as `store_options`.
     """
     bucket = location.uri.partition("://")[2].partition("/")[0]
     endpoint, region, path_style = _s3_named(location.connection, environment)
@@ -83,7 +83,7 @@ def s3a_options(location: Location, environment: Mapping[str, str]) -> dict[str,
 
 
 def _s3_named(connection: Connection, environment: Mapping[str, str]) -> tuple[str, str, bool]:
-    """Endpoint and region, empty where the platform's own hold, and whether the bucket stands in the path."""
+    """Returns the endpoint and region (empty for the platform's own) and whether the bucket is in the path."""
     named = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
     endpoint = (connection.endpoint or named or "").rstrip("/")
     region = connection.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
@@ -94,7 +94,7 @@ def _s3_named(connection: Connection, environment: Mapping[str, str]) -> tuple[s
 def _s3_address(location: Location, environment: Mapping[str, str]) -> dict[str, str]:
     connection = location.connection
     endpoint, region, path_style = _s3_named(connection, environment)
-    # what the environment says both libraries find themselves
+    # both libraries read the environment themselves
     options = {"aws_region": region} if region and (connection.region or not _has_region(environment)) else {}
     if endpoint:
         options["aws_endpoint_url_s3"] = endpoint if path_style else _with_bucket(endpoint, location)
@@ -109,7 +109,7 @@ def _has_region(environment: Mapping[str, str]) -> bool:
 
 
 def _with_bucket(endpoint: str, location: Location) -> str:
-    """Both libraries take an endpoint of the virtual-hosted style for the bucket's own."""
+    """Both libraries treat an endpoint of the virtual-hosted style as the bucket's own."""
     scheme, _, host = endpoint.partition("://")
     return f"{scheme}://{location.uri.partition('://')[2].partition('/')[0]}.{host}"
 

@@ -1,8 +1,8 @@
-"""Whose a storage's place is, and which storage it is.
+"""The owner marker: which warehouse a storage's place belongs to, and which storage it is.
 
-Two warehouses that wrote to one place would take each other's tables for their own. And a place whose disk is not mounted,
-or whose bucket was made again, would be taken for an empty storage. So a marker at the place names the warehouse and holds
-the storage's identity: a random id that the catalog knows as well.
+Two warehouses that wrote to one place would each treat the other's tables as their own. A place whose disk is not mounted,
+or whose bucket was recreated, would look like an empty storage. So a marker at the place names the warehouse and holds
+the storage's identity: a random id that the catalog also holds.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from lakewarden.storage.open import open_store
 MARKER = ".lakewarden-owner"
 
 RECENT_SECONDS = 60.0
-"""How old a confirmation may be behind which a scope without a table counts as one that was never flushed."""
+"""The oldest confirmation after which a scope without a table still counts as never flushed."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """What a marker says. `identity` is empty where a warehouse of format 1 made it."""
+    """The contents of a marker. `identity` is empty when a warehouse of format 1 wrote it."""
 
     warehouse: str
     identity: str = ""
 
 
 def owner_of(store: ObjectStore) -> Owner | None:
-    """None where the place has no marker.
+    """Reads the marker; None when the place has none.
 
     Raises:
-        Corrupt: what is at its name is no marker.
+        Corrupt: the object of that name is not a marker.
     """
     try:
         data = store.get(MARKER)
@@ -51,13 +51,13 @@ def owner_of(store: ObjectStore) -> Owner | None:
         content = json.loads(data)
         return Owner(str(content["warehouse"]), str(content["identity"]))
     except (ValueError, KeyError) as error:
-        raise Corrupt(f"{store.uri}/{MARKER} names no owner: {data[:80]!r}") from error
+        raise Corrupt(f"{store.uri}/{MARKER} does not name an owner: {data[:80]!r}") from error
 
 
 def claim(store: ObjectStore, wanted: Owner) -> Owner:
-    """Marks the place, if it has no marker yet; returns what the marker says then, which may be another's.
+    """Marks the place if it has no marker yet. Returns the marker's contents, which may be another warehouse's.
 
-    A marker of the same warehouse without an identity is given the wanted one.
+    A marker of the same warehouse without an identity gets the given one.
     """
     try:
         store.create(MARKER, _encoded(wanted))
@@ -71,31 +71,31 @@ def claim(store: ObjectStore, wanted: Owner) -> Owner:
 
 
 def claim_for(store: ObjectStore, wanted: Owner) -> str:
-    """Marks the place as this warehouse's, and returns the identity that it has: an earlier one of the same warehouse stays.
+    """Marks the place as this warehouse's, and returns its identity. An earlier identity of the same warehouse stays.
 
     Raises:
-        InUse: it is another warehouse's.
+        InUse: the place belongs to another warehouse.
     """
     found = claim(store, wanted)
     if found.warehouse != wanted.warehouse:
-        raise InUse(f"{store.uri} belongs to warehouse {found.warehouse}; choose a place of its own for this one")
+        raise InUse(f"{store.uri} belongs to warehouse {found.warehouse}; choose another place for this one")
     return found.identity
 
 
 def check_same(store: ObjectStore, expected: Owner) -> None:
-    """Checks that a place is the one that this warehouse claimed, now that it is reached in another way.
+    """Checks that a place reached with a new connection is the one that this warehouse claimed.
 
     Raises:
-        InUse: it has no marker, or another one.
+        InUse: the place has no marker, or another one.
     """
     found = owner_of(store)
     if found != expected:
         owner = "no warehouse" if found is None else f"warehouse {found.warehouse}"
-        raise InUse(f"{store.uri} as it would be reached belongs to {owner}: it is not the place where the tables are")
+        raise InUse(f"{store.uri} with the new connection belongs to {owner}: it is not the place where the tables are")
 
 
 class _Confirmed:
-    """When each storage was confirmed last, by a clock of this process; safe for threads."""
+    """When each storage was last confirmed, by a clock of this process. Safe for threads."""
 
     def __init__(self) -> None:
         self._moments: dict[StorageRoot, float] = {}
@@ -114,13 +114,13 @@ _CONFIRMED = _Confirmed()
 
 
 def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
-    """Returns if the place is the storage that the catalog means. In a warehouse of format 1 there is nothing to compare.
+    """Checks that the place is the storage that the catalog means. A warehouse of format 1 has nothing to compare.
 
     Args:
-        within: seconds for which an earlier confirmation by this process is enough; 0 looks in any case.
+        within: seconds for which an earlier confirmation by this process is enough; 0 always looks.
 
     Raises:
-        StorageUnavailable: it has no marker, or another one; or it cannot be reached.
+        StorageUnavailable: the place has no marker, or another one, or cannot be reached.
     """
     now = monotonic()
     if not root.identity or (within and _CONFIRMED.within(root, within, now)):
@@ -136,7 +136,7 @@ def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], floa
 
 
 def device_of(root: StorageRoot) -> int | None:
-    """Number of the device that a directory is on; None where there is no directory."""
+    """Returns the number of the device that a directory is on; None when the directory does not exist."""
     path = local_path(root.location.uri)
     try:
         return None if path is None else os.stat(path).st_dev

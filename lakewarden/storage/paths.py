@@ -1,6 +1,6 @@
-"""Path templates of a storage, and the paths that follow from them.
+"""Path templates of a storage, and the paths that they produce.
 
-Two scopes never share a path and none leaves its place, whatever the ids are: a value goes into a path encoded one to
+Two scopes never share a path and none leaves its place, whatever the ids are: a value is encoded one to
 one into safe ASCII, and a template has at most one value in a path segment.
 """
 
@@ -20,7 +20,7 @@ MAX_USER = 256
 
 _MAX_ENCODED = 200
 _MAX_LITERAL = 50
-"""Beside a value of at most 200 bytes, this keeps a segment below the 255 that file systems take."""
+"""With a value of at most 200 bytes, this keeps a segment below the 255 bytes that file systems allow."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _LITERAL = re.compile(r"[A-Za-z0-9_@.=-]*")
@@ -47,23 +47,23 @@ def check_user(user: object) -> str:
     """Returns the user id.
 
     Raises:
-        InvalidArgument: it is empty, longer than 256 characters, or no valid Unicode text.
+        InvalidArgument: the id is empty, longer than 256 characters, or not valid Unicode text.
     """
     if not isinstance(user, str) or not 1 <= len(user) <= MAX_USER:
         raise InvalidArgument(f"a user id is a text of 1 to {MAX_USER} characters, not {_shortened(user)}")
     try:
         user.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"user id {_shortened(user)} is no valid Unicode: it holds half of a surrogate pair") from error
+        raise InvalidArgument(f"user id {_shortened(user)} is not valid Unicode: it contains half of a surrogate pair") from error
     return user
 
 
 def encode(value: str, folds_case: bool) -> str:
-    """One safe path segment of at most 200 bytes for any text; two texts never share one.
+    """Encodes any text as a safe path segment of at most 200 bytes; two texts never share one.
 
-    Safe characters stand as they are; every other UTF-8 byte becomes `!` and two hex digits. What gets longer than 200
-    bytes is its first 100, `!!` (which no escape begins with) and its SHA-256. Where the place folds case, upper case
-    is escaped too, and so is a dot at the end, which such file systems drop.
+    Safe characters stay as they are; every other UTF-8 byte becomes `!` and two hex digits. A result longer than 200
+    bytes becomes its first 100, `!!` (which starts no escape) and its SHA-256. Where the place folds case, upper case
+    is escaped too, and so is a trailing dot, which such file systems drop.
     """
     if value == "_delta_log":  # no Delta reader opens a table at a path that has this in it
         return "!5fdelta_log"
@@ -81,7 +81,7 @@ def encode(value: str, folds_case: bool) -> str:
 
 
 def check_template(kind: Kind, template: str) -> str:
-    """The template with its placeholders' canonical names; empty means the default one.
+    """Returns the template with its placeholders' canonical names; empty means the default one.
 
     Raises:
         InvalidArgument: a placeholder is missing, unknown, repeated or out of order, two share a path segment, or the
@@ -98,7 +98,7 @@ def check_template(kind: Kind, template: str) -> str:
 
 
 def scope_path(template: str, scope: Scope, folds_case: bool) -> str:
-    """Where the scope's table lies below its storage's base. The template is a checked one.
+    """Returns the path of the scope's table below its storage's base. The template has been checked.
 
     Raises:
         InvalidArgument: the template wants a user and the scope has none, or the other way round.
@@ -115,18 +115,18 @@ def scope_path(template: str, scope: Scope, folds_case: bool) -> str:
 
 
 def table_prefix(template: str, table: TableName, folds_case: bool) -> str:
-    """The deepest directory that holds all of the table, and, templates being checked, nothing else."""
+    """Returns the deepest directory that holds all of the table and, since templates are checked, nothing else."""
     path = _with_table(template, table, folds_case)
     return "/".join(path[: path.find("{")].split("/")[:-1]) if "{" in path else path
 
 
 def without_id(text: str, user: str, mark: str) -> str:
-    """The text with `mark` in place of the id wherever it stands as a word, as it is and as paths spell it."""
+    """Returns the text with `mark` in place of each id that is a word of its own, plain or as paths spell it."""
     return _replaced(text, user, mark, "(?<![0-9A-Za-z_])", "(?![0-9A-Za-z_])")
 
 
 def without_name(text: str, user: str, mark: str) -> str:
-    """The same where a text names somebody: as part of a path, in brackets or in quotes. The id may be a common word."""
+    """Returns the same, only where the text names a user: in a path, brackets or quotes. The id may be a common word."""
     return _replaced(text, user, mark, r"(?<=[/\['\"])", r"(?=[/\]'\"])")
 
 
@@ -159,25 +159,29 @@ def _check_placeholders(kind: Kind, template: str, found: list[str]) -> None:
     where = f"{kind} template {template!r}"
     for name in found:
         if name not in _ALLOWED[kind]:
-            raise InvalidArgument(f"{where} has the placeholder {{{name}}}; it may have {allowed}")
+            raise InvalidArgument(f"{where} has the placeholder {{{name}}}; only {allowed} are allowed")
     missing = [f"{{{name}}}" for name in _NEEDED[kind] if name not in found]
     if missing:
         raise InvalidArgument(f"{where} lacks {', '.join(missing)}; it should look like {DEFAULT_TEMPLATES[kind]}")
     if len(set(found)) < len(found):
-        raise InvalidArgument(f"{where} repeats a placeholder; each may stand once")
+        raise InvalidArgument(f"{where} repeats a placeholder; each may appear once")
     if found != sorted(found, key=_ORDER.__getitem__):
-        raise InvalidArgument(f"{where} has its placeholders out of order; the order is {allowed}")
+        raise InvalidArgument(f"{where} has its placeholders out of order; the right order is {allowed}")
 
 
 def _check_segment(template: str, segment: str) -> None:
     where = f"template {template!r}, part {segment!r}"
     literal, values = _PLACEHOLDER.subn("", segment)
     if values > 1:
-        raise InvalidArgument(f"{where}: two placeholders in one part let two scopes meet; put a '/' between them")
+        raise InvalidArgument(
+            f"{where}: with two placeholders in one part, two scopes can get the same path; put a '/' between them"
+        )
     if not _LITERAL.fullmatch(literal):
-        raise InvalidArgument(f"{where}: text around placeholders has ASCII letters, digits, '_', '-', '.', '@' and '=' only")
+        raise InvalidArgument(
+            f"{where}: text around placeholders may only contain ASCII letters, digits, '_', '-', '.', '@' and '='"
+        )
     if not segment or segment.startswith(".") or segment in _RESERVED:
-        raise InvalidArgument(f"{where}: a part may not be empty, begin with '.', or be one of {', '.join(sorted(_RESERVED))}")
+        raise InvalidArgument(f"{where}: a part must not be empty, begin with '.', or be one of {', '.join(sorted(_RESERVED))}")
     if len(literal) > _MAX_LITERAL:
         raise InvalidArgument(f"{where}: more than {_MAX_LITERAL} characters of text beside the placeholder")
 

@@ -1,4 +1,4 @@
-"""What LocalObjects asks of the file system. Plain strings throughout: pathlib costs more than the calls themselves."""
+"""The file system calls of LocalObjects. Plain strings throughout: pathlib costs more than the calls themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from lakewarden.storage.objects import StoredObject
 
 TEMPORARY = ".tmp"
-"""Directory below a root where files lie until they are whole; no listing shows it."""
+"""The directory below a root that holds files until they are whole. No listing shows it."""
 
 
 def read_range(descriptor: int, start: int, length: int) -> bytes:
@@ -53,7 +53,7 @@ def sync_directory(directory: str) -> None:
 
 
 def sync_above(root: str) -> None:
-    """Makes the root's own name durable, with those above it that may be new; they may belong to somebody else."""
+    """Makes the root's own name durable, with new directories above it. Those may belong to another user."""
     above = os.path.dirname(root)
     device = os.stat(root).st_dev
     while os.stat(above).st_dev == device:

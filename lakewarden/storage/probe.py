@@ -1,4 +1,4 @@
-"""A first look at a place: can it be written, read, listed and deleted from, and does it tell `A` from `a`?"""
+"""Probes a place: whether it can be written, read, listed and deleted from, and whether it distinguishes `A` from `a`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lakewarden.errors import StorageRefused
 from lakewarden.storage.objects import Missing, ObjectStore
 
 PROBES = ".lakewarden-probe"
-"""Directory of the objects that are tried. They lie side by side: a disk keeps the directories of deleted ones."""
+"""The directory of all probe objects. They share one, because a disk keeps the directories of deleted ones."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a place is like. `folds_case`: it takes `A` and `a` for one name."""
+    """The traits of a place. `folds_case`: it treats `A` and `a` as one name."""
 
     folds_case: bool
 
@@ -30,7 +30,7 @@ def probe(store: ObjectStore, new_id: NewId) -> Probe:
     store.create(key, content)
     try:
         if store.get(key) != content:
-            raise StorageRefused(f"{store.uri} gives back other bytes than were written")
+            raise StorageRefused(f"{store.uri} returns other bytes than were written")
         if key not in {stored.key for stored in store.list(PROBES)}:
             raise StorageRefused(f"{store.uri} does not list what was just written")
         return Probe(folds_case=_present(store, twin))

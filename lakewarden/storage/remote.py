@@ -1,6 +1,6 @@
-"""Objects in a bucket (S3, Google, Azure), or in memory, through obstore.
+"""Stores objects in a bucket (S3, Google, Azure), or in memory, through obstore.
 
-Clients are kept for the whole process, since making one costs more than a request (3 ms, and a connection).
+Clients are kept for the whole process: creating one costs more than a request (3 ms, and a connection).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _REFUSED = (PermissionDeniedError, UnauthenticatedError, InvalidPathError, NotSu
 _PLATFORM = ("AWS_", "AZURE_", "GOOGLE_")
 _SMALL = 1 << 20
 _SENDS_WITHIN = 120
-"""Seconds for a body of more than a mebibyte, and for all of a large answer: 64 MiB over a slow line."""
+"""Seconds for sending more than one mebibyte, or for receiving a large answer: 64 MiB over a slow line."""
 _SENT_BY_THEN = 64 << 20
-"""Bytes; a larger body is given as many times longer, by powers of two, so that few clients do."""
+"""Bytes. A larger body gets proportionally longer, in powers of two, so that few clients are needed."""
 _AT_MOST = 5_000_000_000
-"""Bytes that S3 takes in one request, and Azure. An object in several could stay behind in parts, which no listing shows."""
+"""Bytes that S3 and Azure take in one request. Several requests could leave parts behind, which no listing shows."""
 
 _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
@@ -69,7 +69,7 @@ class RemoteObjects:
         return self._uri
 
     def create(self, key: str, data: bytes) -> None:
-        """The client must not repeat this one: it would find what its own lost try made, and call it another's."""
+        """The client must not retry this: it would find the object of its own lost attempt, and treat it as another's."""
         self._check_size("create", key, len(data))
         path = self._path(key)
         lost, until = False, time.monotonic() + RETRIES_WITHIN_SECONDS
@@ -90,16 +90,16 @@ class RemoteObjects:
                 time.sleep(wait)
 
     def confirm(self, key: str) -> None:
-        """What such a store shows is durable."""
+        """Does nothing: what such a store shows is durable."""
 
     def _check_made(self, key: str, data: bytes) -> None:
-        """After a lost answer. What lies there now may have come after ours was made and removed again: nobody can tell."""
+        """Settles the outcome after a lost answer. The object there now may be newer than ours, which may have been removed."""
         try:
             made = self.get(key) == data
         except Missing:
             made = False
         if not made:
-            raise StorageUnavailable(f"cannot create {key} in {self._uri}: the answer was lost, and ours is not there (any more)")
+            raise StorageUnavailable(f"cannot create {key} in {self._uri}: the answer was lost, and our object is not there")
 
     def _create_once(self, client: Client, path: str, key: str, data: bytes) -> None:
         try:
@@ -133,7 +133,7 @@ class RemoteObjects:
             except BaseError:
                 if obstore.head(self._client(), path)["size"] > start:
                     raise
-        return b""  # stores refuse a range that begins at the object's end
+        return b""  # stores refuse a range that starts at the object's end
 
     def list(self, prefix: str) -> list[StoredObject]:
         below = f"{self._prefix}{check_key(prefix)}" if prefix else self._prefix.rstrip("/")
@@ -161,7 +161,7 @@ class RemoteObjects:
                 self._delete_each(paths)
 
     def _delete_each(self, paths: Sequence[str]) -> None:
-        """Some stores call a missing object an error and stop there."""
+        """Deletes one by one: some stores treat a missing object as an error and stop there."""
         for path in paths:
             with suppress(FileNotFoundError):
                 obstore.delete(self._client(), path)
@@ -169,10 +169,10 @@ class RemoteObjects:
     def _path(self, key: str) -> str:
         return f"{self._prefix}{check_key(key)}"
 
-    def _check_size(self, asked: str, key: str, size: int) -> None:
+    def _check_size(self, action: str, key: str, size: int) -> None:
         if size > _AT_MOST:
-            limit = f"{_AT_MOST:,} are the most in one request: let the files be smaller (a table's TARGET_FILE_SIZE)"
-            raise StorageRefused(f"cannot {asked} {key} in {self._uri}: it has {size:,} bytes, and {limit}")
+            limit = f"the limit is {_AT_MOST:,} in one request: make the files smaller (a table's TARGET_FILE_SIZE)"
+            raise StorageRefused(f"cannot {action} {key} in {self._uri}: it has {size:,} bytes, and {limit}")
 
     def _client(self, sending: int = 0, retries: int = RETRIES) -> Client:
         """A store answers a small request at once or not at all; a large body takes its time."""
@@ -181,8 +181,8 @@ class RemoteObjects:
             self._connected[patience, retries] = _connect(self._location, patience, retries)
         return self._connected[patience, retries]
 
-    def _no_bucket(self, asked: str, key: str) -> NoBucket:
-        return NoBucket(f"cannot {asked} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
+    def _no_bucket(self, action: str, key: str) -> NoBucket:
+        return NoBucket(f"cannot {action} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
 
     @contextmanager
     def _missing(self, key: str) -> Iterator[None]:
@@ -190,28 +190,28 @@ class RemoteObjects:
             yield
         except FileNotFoundError as error:
             known = failure_of(str(error))
-            if known is not None and known.error is NoBucket:  # whatever else it says, as how often it was asked, it is not there
+            if known is not None and known.error is NoBucket:  # whatever else the text says
                 raise self._no_bucket("read", key) from None
             raise Missing(key) from None
 
     @contextmanager
-    def _explained(self, asked: str, key: str) -> Iterator[None]:
+    def _explained(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
         except BaseError as error:
-            raise self._explanation(error, asked, key) from error
+            raise self._explanation(error, action, key) from error
 
-    def _explanation(self, error: BaseError, asked: str, key: str) -> LakewardenError:
+    def _explanation(self, error: BaseError, action: str, key: str) -> LakewardenError:
         known = failure_of(str(error))
         reason = known.reason if known else str(error).partition("\n")[0]
-        message = f"cannot {asked} {key or '/'} in {self._uri}: {reason}"
+        message = f"cannot {action} {key or '/'} in {self._uri}: {reason}"
         if known and not isinstance(error, _REFUSED):
             return known.error(message)
         return (StorageRefused if isinstance(error, _REFUSED) else StorageUnavailable)(message)
 
 
 def _seconds(sending: int) -> int:
-    """For the whole of a large body; 0 for a small one, which takes no time of its own."""
+    """Returns the seconds for sending a large body; 0 for a small one, which needs no extra time."""
     return 0 if sending <= _SMALL else _SENDS_WITHIN << ((sending - 1) // _SENT_BY_THEN).bit_length()
 
 
@@ -243,7 +243,7 @@ def _client_of(
 
 
 def _pauses() -> Iterator[float | None]:
-    """Seconds before each further try, longer and longer and never the same for two; None when it was the last."""
+    """Yields the seconds before each further try, increasing and random; None after the last one."""
     for attempt in range(RETRIES):
         yield 0.1 * 2**attempt * random.uniform(0.5, 1)  # spreads writers, keeps no secret
     yield None

@@ -1,8 +1,8 @@
-"""Work in steps, so that what is written is durable before anything names it, at the price of few syncs for many scopes.
+"""Runs work in steps, so that what is written is durable before anything names it, with few syncs for many scopes.
 
-Work is a generator: `yield uri` says that all that it wrote below that place so far has to be durable before it goes on.
-Many works are advanced together, each by one step, then one sync a file system serves them all, and so on to the last step.
-Whoever writes so holds nothing large over a `yield`: a hundred others wait beside it.
+Work is a generator: `yield uri` says that all it has written below that place must be durable before it continues.
+Many works advance together, each by one step; then one sync per file system serves them all, until the last step.
+Work must hold nothing large across a `yield`: a hundred others wait beside it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Steps = Generator[str, None, R]
-"""Yields places, and returns the result."""
+"""A generator that yields places and returns the result."""
 
 AT_ONCE = 100
-"""Works that are advanced together: each keeps a snapshot of its table, some hundred kilobytes, from its first step on."""
+"""How many works advance together. Each keeps a snapshot of its table, some hundred kilobytes, from its first step on."""
 
 Each = Callable[[Callable[[Any], None], Iterable[Any]], Iterable[None]]
-"""As the builtin `map`: calls the function with every item, maybe several at the same time."""
+"""Like the builtin `map`: calls the function with every item, perhaps several at the same time."""
 
 
 @dataclass
 class _Work(Generic[R]):
-    """One of the works under way: what it waits for, or what came out."""
+    """A work under way: the place that it waits for, or its result."""
 
     steps: Steps[R]
     waits_for: str | None = None
@@ -46,15 +46,15 @@ class _Work(Generic[R]):
 
 
 def together(works: Iterable[Steps[R]], each: Each = map) -> list[R]:
-    """The results of all works, in their order. At most `AT_ONCE` of them are under way.
+    """Returns the results of all works, in their order. At most `AT_ONCE` run together.
 
-    A sync that fails is raised in those works that wait for it: nothing that they wrote gets a name.
+    A failed sync is raised in the works that wait for it: nothing that they wrote gets a name.
 
     Args:
-        each: advances every work that it is given by one step.
+        each: advances every given work by one step.
 
     Raises:
-        Exception: whatever one of them raises; the others go no further.
+        Exception: whatever one of the works raises; the others do not continue.
     """
     results: list[R] = []
     rest = iter(works)
@@ -74,12 +74,12 @@ def _to_the_end(waiting: list[_Work[R]], each: Each) -> None:
 
 
 def alone(work: Steps[R]) -> R:
-    """The result of one work."""
+    """Returns the result of one work."""
     (result,) = together([work])
     return result
 
 
 def in_one_step(work: Callable[[T], R], item: T) -> Steps[R]:
-    """Work that writes nothing which has to be durable before something else."""
+    """Wraps work that writes nothing that must be durable before something else."""
     yield from ()
     return work(item)

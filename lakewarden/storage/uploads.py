@@ -1,7 +1,7 @@
-"""Uploads in several requests that were never ended: their parts stay in the bucket, and no listing of objects shows them.
+"""Incomplete multipart uploads: their parts stay in the bucket, and no listing of objects shows them.
 
-Ours are one request each. Those of others, and checkpoints of more than 10 MB where deltalake makes them itself, may be left
-by a process that was killed.
+Lakewarden sends each object in one request. A killed process may leave the uploads of other programs, and checkpoints of more
+than 10 MB that deltalake writes itself.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 from lakewarden.connection import Location
 from lakewarden.storage.buckets import Bucket, Work, in_buckets
 
-_UNKNOWN = "whether incomplete uploads are left was not looked at: boto3 is missing (install lakewarden[s3] and try again)"
-_ELSEWHERE = "on this kind of store incomplete uploads are not looked at: let a rule of the store's own remove them"
+_UNKNOWN = "incomplete uploads were not checked: boto3 is missing (install lakewarden[s3] and try again)"
+_ELSEWHERE = "incomplete uploads are not checked on this kind of store: let a rule of the store remove them"
 _REFUSED = "incomplete uploads may remain (remove them with aws s3api abort-multipart-upload)"
 
 
 @dataclass(frozen=True)
 class Upload:
-    """One that was begun and neither ended nor given up; `key` is relative to its place."""
+    """An upload that was neither completed nor aborted; `key` is relative to its place."""
 
     key: str
     begun: datetime
 
 
 def remove_uploads(places: Iterable[Location], removed: Callable[[int], None]) -> str:
-    """Gives up every incomplete upload below these places; somebody who is at one just now is refused when he ends it.
+    """Aborts every incomplete upload below these places. A process that is writing one is refused when it completes it.
 
-    `removed` is told how many more went. Returns what remains to be done by hand; empty where nothing is.
+    Calls `removed` with the number of each batch. Returns what remains to be done by hand; empty when nothing does.
     """
 
     def remove(bucket: Bucket) -> str:
         for key, each in _uploads(bucket):
             try:
                 bucket.client.abort_multipart_upload(Bucket=bucket.name, Key=key, UploadId=each["UploadId"])
-            except bucket.client.exceptions.NoSuchUpload:  # ended, or given up, since the listing
+            except bucket.client.exceptions.NoSuchUpload:  # completed or aborted since the listing
                 continue
             removed(1)
         return ""
@@ -46,7 +46,7 @@ def remove_uploads(places: Iterable[Location], removed: Callable[[int], None]) -
 
 
 def find_uploads(place: Location) -> tuple[list[Upload], str]:
-    """Those below the place that the store tells of, and why there may be more; empty where all were told."""
+    """Returns the uploads that the store lists below the place, and why there may be more; empty when the list is complete."""
     found: list[Upload] = []
 
     def look(bucket: Bucket) -> str:
@@ -57,7 +57,7 @@ def find_uploads(place: Location) -> tuple[list[Upload], str]:
 
 
 def _uploads(bucket: Bucket) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By a marker, not by a prefix: MinIO takes a prefix for the whole key."""
+    """Lists from a marker, not by a prefix: MinIO treats a prefix as the whole key."""
     marker, upload = bucket.prefix, ""
     while True:
         page = bucket.client.list_multipart_uploads(Bucket=bucket.name, KeyMarker=marker, UploadIdMarker=upload)

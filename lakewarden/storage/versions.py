@@ -1,4 +1,4 @@
-"""Old versions of objects in a versioned bucket: deleting an object there only hides it."""
+"""Removes old versions of objects in a versioned bucket, where deleting an object only hides it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from lakewarden.connection import Location
 from lakewarden.storage.buckets import Bucket, Work, in_buckets
 
 _AT_ONCE = 1_000
-"""Objects that S3 deletes in one request."""
+"""The most objects that S3 deletes in one request."""
 
 UNKNOWN = (
-    "whether the bucket keeps old versions was not looked at: boto3 is missing (install lakewarden[s3] and erase again), or "
+    "old versions in the bucket were not checked: boto3 is missing (install lakewarden[s3] and erase again), or "
     "remove them yourself: aws s3api list-object-versions, then delete-objects"
 )
-ELSEWHERE = "on this kind of store old versions are not looked at: where versioning or soft delete is on, remove them yourself"
+ELSEWHERE = "old versions are not checked on this kind of store: where versioning or soft delete is on, remove them yourself"
 _REFUSED = "old versions may remain (remove them with aws s3api delete-objects)"
 
 
 def remove_old_versions(places: Iterable[Location], removed: Callable[[int], None]) -> str:
     """Removes every version but the newest, and every mark of a deletion, below these places.
 
-    `removed` is told how many more went. Returns what remains to be done by hand; empty where nothing is. Directories have
-    no versions.
+    Calls `removed` with the number of each batch. Returns what remains to be done by hand; empty when nothing does. Directories
+    have no versions.
     """
     return in_buckets(places, Work(lambda bucket: _remove(bucket, removed), UNKNOWN, ELSEWHERE, _REFUSED))
 

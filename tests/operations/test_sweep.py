@@ -158,7 +158,7 @@ def test_what_stays_of_a_dropped_table_goes_after_a_week(lake: Lakehouse, clock:
         idle.write(notes({9: "late"}), user="ann")
     assert lake.warehouse.state.list(log) == []
     make_notes(lake)
-    with pytest.raises(NotFound, match="another table has its name"):
+    with pytest.raises(NotFound, match="another table now has its name"):
         idle.write(notes({9: "late"}), user="ann")
 
 

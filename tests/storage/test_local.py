@@ -93,7 +93,7 @@ def test_a_thousand_objects_are_listed_in_order(tmp_path: Path) -> None:
 
 def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageRefused, match="a file lies where a directory should be"):
+    with pytest.raises(StorageRefused, match="there is a file where a directory should be"):
         LocalObjects(str(tmp_path / "file")).create("a/b", b"x")
 
 

@@ -36,7 +36,7 @@ def test_a_marker_of_format_1_is_text_and_gets_an_identity_once(store: ObjectSto
 
 def test_a_broken_marker_is_corrupt(store: ObjectStore) -> None:
     store.put(MARKER, b"{")
-    with pytest.raises(Corrupt, match="names no owner"):
+    with pytest.raises(Corrupt, match="does not name an owner"):
         owner_of(store)
 
 

@@ -62,7 +62,7 @@ def test_what_is_too_large_for_one_request_is_told(monkeypatch: pytest.MonkeyPat
     store = open_store(Location(f"memory://{random_id()}"))
     store.put("small", b"abc")
     for call in (store.put, store.create):
-        with pytest.raises(StorageRefused, match="it has 4 bytes, and 3 are the most in one request"):
+        with pytest.raises(StorageRefused, match="it has 4 bytes, and the limit is 3 in one request"):
             call("large", b"abcd")
     assert [found.key for found in store.list("")] == ["small"]
 
