@@ -1,6 +1,6 @@
-"""The one gate: whatever is done for a session (SQL, its tables in Python, subscriptions) is decided here before it is done.
+"""The gate: decides whether a session (SQL, its tables in Python, subscriptions) may do something, before it is done.
 
-The operator holds the warehouse itself and passes no gate: `Lakehouse`, jobs, Dagster, and commands without a user and a role.
+The operator has the warehouse itself and passes no gate: `Lakehouse`, jobs, Dagster, and commands without a user and a role.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakewarden.scope import TableName
 
 
 class Guarded(Protocol):
-    """A table, as far as the gate looks at it (`catalog.model.Table` is one)."""
+    """The properties of a table that the gate checks (`catalog.model.Table` is one)."""
 
     @property
     def name(self) -> TableName: ...
@@ -41,7 +41,7 @@ class Guarded(Protocol):
 
 @dataclass(frozen=True)
 class TableOf:
-    """A table of the `system` namespace, or one that is still to be made."""
+    """A table of the `system` namespace, or one that does not exist yet."""
 
     name: TableName
     type: TableKind
@@ -50,42 +50,42 @@ class TableOf:
 
 @dataclass(frozen=True)
 class Session:
-    """For whom something is done. `user` decides which scope of a USER or STREAM table is meant, `role` what is allowed."""
+    """The user and role of a request. `user` selects the scope of a USER or STREAM table, `role` decides what is allowed."""
 
     user: str
     role: Role = "user"
     actor: Session | None = None
-    """Who took this user's place by EXECUTE AS USER."""
+    """The user who took this user's place by EXECUTE AS USER."""
 
 
 OPERATOR = Session("root", "system")
-"""Who holds the warehouse itself in hand: the command line and `Lakehouse`, unless they say otherwise."""
+"""The session of the operator: the command line and `Lakehouse`, unless they name another."""
 
 
 def may(session: Session, act: Act, table: Guarded | None = None) -> bool:
-    """What `allow` would say, without the impersonation rule of SHARED tables."""
+    """Returns what `allow` would decide, without the impersonation rule of SHARED tables."""
     return session.role in _who_may(act, table)
 
 
 def allow(session: Session, act: Act, table: Guarded | None = None) -> None:
-    """Lets it pass, or not. Acts of `rights.TableAct` are upon a table.
+    """Allows the act, or raises. Acts of `rights.TableAct` need a table.
 
     Raises:
-        Unsupported: another's place was taken, and the table is SHARED: it has no rows of that user, whatever the role.
-        PermissionDenied: the session's role may not.
+        Unsupported: the session took another user's place, and the table is SHARED: it has no rows of that user.
+        PermissionDenied: the session's role does not permit the act.
     """
     if session.actor is not None and table is not None and table.type == "SHARED":
-        raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows are no user's own")
+        raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows belong to no user")
     who = _who_may(act, table)
     if session.role not in who:
         raise PermissionDenied(f"role {session.role!r} may not {_spoken(act, table)}; {_named(who)} may")
 
 
 def impersonate(session: Session, user: str, role: Role | None) -> Session:
-    """The session in another user's place, with that user's rights.
+    """Returns the session in another user's place, with that user's rights.
 
     Args:
-        role: the user's; None where nobody of that name is known, who counts as an ordinary user.
+        role: the user's; None for an unknown user, who counts as an ordinary user.
 
     Raises:
         PermissionDenied: the session's role may not take the place of that role.
@@ -95,20 +95,20 @@ def impersonate(session: Session, user: str, role: Role | None) -> Session:
     target: Role = role or "user"
     allowed = IMPERSONATE[session.role]
     if target not in allowed:
-        whom = f"only {_named(allowed)}" if allowed else "nobody but itself" if session.role == "user" else "nobody"
+        whom = f"only for {_named(allowed)}" if allowed else "only for itself" if session.role == "user" else "for no other user"
         raise PermissionDenied(
-            f"role {session.role!r} may not execute as user {user!r} (role_not_allowed: {target!r}); it may stand in for {whom}"
+            f"role {session.role!r} may not execute as user {user!r} (role_not_allowed: {target!r}); it may act {whom}"
         )
     return Session(user, target, actor=session)
 
 
 def require(table: Guarded, capability: Capability, act: str) -> None:
     """Raises:
-    Unsupported: tables of this type have not got it.
+    Unsupported: tables of this type do not have the capability.
     """
     if not can(table.type, capability):
         there = _listed(kind for kind in ("USER", "SHARED", "STREAM", "SYSTEM") if kind in CAPABILITIES[capability])
-        raise Unsupported(f"{table.name} is a {table.type} table, which does not take {act}; {there} tables do")
+        raise Unsupported(f"{table.name} is a {table.type} table, which does not support {act}; {there} tables do")
 
 
 def _who_may(act: Act, table: Guarded | None) -> Roles:
@@ -125,7 +125,7 @@ def _spoken(act: Act, table: Guarded | None) -> str:
 
 
 def _named(roles: Roles) -> str:
-    return _listed(role for role in ROLES if role in roles) or "nobody"
+    return _listed(role for role in ROLES if role in roles) or "no role"
 
 
 def _listed(words: Iterable[str]) -> str:

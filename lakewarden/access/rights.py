@@ -1,4 +1,4 @@
-"""Who may do what, and which table type takes what, as data: the checks and docs/reference/access.md both read it here."""
+"""Which roles may do what, and which table types take which options, as data for the checks and docs/reference/access.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STAFF: Roles = frozenset({"service", "dba", "system"})
 ADMINS: Roles = frozenset({"dba", "system"})
 
 RowAct = Literal["read", "write"]
-"""What is done to rows; history and subscriptions are `read`, restoring or optimizing one's own scope is `write`."""
+"""Acts on rows. History and subscriptions are `read`; restoring or optimizing one's own scope is `write`."""
 DefineAct = Literal["create", "alter", "drop"]
 MaintainAct = Literal["flush", "compact", "evict", "move", "maintain every scope of"]
 TableAct = RowAct | DefineAct | MaintainAct
@@ -38,8 +38,8 @@ SHARED_ROWS: dict[AccessLevel, dict[RowAct, Roles]] = {
 SYSTEM_ROWS: dict[RowAct, Roles] = {"read": ADMINS, "write": NOBODY}
 
 DEFINE: dict[DefineAct, Roles] = {"create": STAFF, "alter": STAFF, "drop": ADMINS}
-"""USER, SHARED and STREAM tables, whatever their access level: DDL has a gate of its own (Table Types). Nobody defines SYSTEM
-ones.
+"""USER, SHARED and STREAM tables, whatever their access level: DDL has a rule of its own (Table Types). No role defines SYSTEM
+tables.
 """
 
 MAINTAIN: dict[MaintainAct, Roles] = {
@@ -75,7 +75,7 @@ WAREHOUSE: dict[WarehouseAct, Roles] = {
     "export their own data": SIGNED_IN,
     "look at what exists": SIGNED_IN,
 }
-"""Acts that are not upon a table."""
+"""Acts that do not concern one table."""
 
 IMPERSONATE: dict[Role, Roles] = {
     "anonymous": NOBODY,
@@ -84,7 +84,7 @@ IMPERSONATE: dict[Role, Roles] = {
     "dba": frozenset({"dba", "service", "user"}),
     "system": EVERYBODY - {"anonymous"},
 }
-"""Whose place each role may take by EXECUTE AS USER. Everybody signed in may take their own."""
+"""The roles whose users' place each role may take by EXECUTE AS USER. Every user may take their own place."""
 
 Option = Literal[
     "TYPE",
@@ -100,7 +100,7 @@ Option = Literal[
     "MAX_STREAM_SIZE_BYTES",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
-"""`ignored`: checked, accepted, and without effect; whoever makes the table is told."""
+"""`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
 
 
 def _by_kind(user: Taking, shared: Taking, stream: Taking) -> dict[TableKind, Taking]:
@@ -139,7 +139,7 @@ def can(kind: TableKind, capability: Capability) -> bool:
 
 
 def roles_for(act: TableAct, kind: TableKind, level: AccessLevel) -> Roles:
-    """Who may; `level` counts for the rows of SHARED tables alone."""
+    """Returns the roles that may do it; `level` applies only to the rows of SHARED tables."""
     if act in ("read", "write"):
         return {"SHARED": SHARED_ROWS[level], "SYSTEM": SYSTEM_ROWS}.get(kind, OWN_ROWS)[act]
     if kind == "SYSTEM":

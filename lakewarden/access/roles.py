@@ -1,4 +1,4 @@
-"""Roles: who a session is, in five steps of trust."""
+"""Roles of sessions, in five levels of trust."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ALIASES: dict[str, Role] = {
 
 
 def parse_role(text: str) -> Role:
-    """`Admin` → `dba`.
+    """Reads a role: `Admin` → `dba`.
 
     Raises:
-        InvalidArgument: no such role.
+        InvalidArgument: the role does not exist.
     """
     word = text.strip().lower()
     found = ALIASES.get(word) or next((role for role in ROLES if role == word), None)

@@ -1,4 +1,4 @@
-"""The flush of one scope's rows into its Delta table: one strict commit, which carries the watermark."""
+"""Flushes one scope's rows into its Delta table with one strict commit, which carries the watermark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
 
 @dataclass(frozen=True)
 class Written:
-    """Files that lie there for one commit, what they replace, and what the batch does: rows by outcome, range of `_seq`."""
+    """Files written for one commit, the files that they replace, and the batch's effect: rows by outcome, range of `_seq`."""
 
     files: tuple[NewFile, ...]
     replaced: tuple[DataFile, ...]
@@ -41,16 +41,16 @@ class Written:
     updated: int
     deleted: int
     rows: int
-    """Rows in `files`, old ones among them."""
+    """The number of rows in `files`, including old ones."""
     first_seq: int | None
     last_seq: int | None
     log_rows: int
-    """Rows of the log that the batch was made of."""
+    """The number of log rows in the batch."""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What one commit did. `metrics` are those of a report, in snake_case."""
+    """The result of one commit. `metrics` are those of a report, in snake_case."""
 
     version: int
     operation: str
@@ -59,9 +59,9 @@ class Applied:
 
 
 class ColdApply:
-    """A scope's Delta table, opened once, as `log.drain` asks of a cold side: read the watermark, then commit at most once.
+    """A scope's Delta table, opened once, as the cold side of `log.drain`: read the watermark, then commit at most once.
 
-    What is read and what is committed to is the same snapshot, so of two flushes one is refused.
+    Reads and commits use the same snapshot, so of two flushes one is refused.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ColdApply:
         planned_at: datetime | None = None,
         named: Mapping[str, str] | None = None,
     ) -> None:
-        """`planned_at`: when the scope's place was looked up, if not just now. `named`: more parameters of the commit."""
+        """Opens the table. `planned_at`: when the scope's place was read, if not now. `named`: more parameters of the commit."""
         self._target = target
         self._job_id = job_id
         self._named = named or {}
@@ -89,32 +89,32 @@ class ColdApply:
         check_not_frozen(self.table, target)
         check_whole(self.table, target.location)
         if self.table is not None and self.table.is_swept:
-            raise Conflict(f"what was left of an earlier table at {target.location} is being removed just now; try again")
+            raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
         self.applied: Applied | None = None
 
     def watermark(self) -> int | None:
         return None if self.table is None else self.table.watermark(self._target.app_id)
 
     def state(self) -> ScopeState | None:
-        """After the commit, if there was one; None where there is no table."""
+        """The version, after the commit if there was one; None when there is no table."""
         if self.applied is not None:
             return self.applied.state
         return None if self.table is None else self.table.state(self._target.app_id)
 
     def next_batch(self) -> int:
-        """The number that the files of this commit have in their names."""
+        """The number in the file names of this commit."""
         return 0 if self.table is None else self.table.next_batch()
 
     def evolved(self) -> bool:
-        """Whether the table's columns are of an older schema version, so that this commit has to replace every file."""
+        """Whether the table has the columns of an older schema version, so that this commit has to replace every file."""
         return self.table is not None and self.table.schema_version(self._target.schemas) is not self._target.schema
 
     def column_ids(self) -> dict[str, int]:
-        """Ids of the Delta columns by name, for files of others, which carry none."""
+        """Ids of the Delta columns by name, for files of other writers, which contain no ids."""
         return {} if self.table is None else self.table.column_ids(self._target.schemas)
 
     def refresh_manifest(self) -> None:
-        """Writes the manifest again if a crash behind another commit left it stale."""
+        """Writes the manifest again if a crash after another commit left it stale."""
         if self.table is not None:
             refresh_manifest(self._target, self.table, self._clock())
 
@@ -122,12 +122,12 @@ class ColdApply:
         """Applies rows above the watermark (newest schema, `_seq`, `_op`) and sets it to `end`.
 
         Raises:
-            Conflict: another commit came between; nothing was changed, start again from opening.
+            Conflict: another commit came first; nothing was changed, open the table again.
             TooLarge: more than `large_bytes` would have to be rewritten; nothing was changed.
         """
         change = self._change(rows)
         self._reach("after-read")
-        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())  # before rows lie there again
+        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())  # before rows are written there again
         number = self.next_batch()
         parts = _parts(change, self._target)
         files = tuple(write_file(self._target, part, batch_name(number, self._new_id), end) for part in parts)
@@ -141,11 +141,11 @@ class ColdApply:
             *seq_range(rows),
             rows.num_rows,
         )
-        del rows, change  # others wait beside this one
+        del rows, change  # frees memory for other scopes while this one waits
         yield from self.commit_written(written, end)
 
     def commit_written(self, written: Written, end: int) -> Steps[None]:
-        """Commits files that were written already, with the watermark `end`; raises as `commit`."""
+        """Commits files that were written before, with the watermark `end`. Raises as `commit`."""
         self._reach("after-data-file")
         now = self._clock()
         stamp = _stamp(self._job_id, self._target, written, new=self.table is None)
@@ -165,7 +165,7 @@ class ColdApply:
         self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
 
     def _discard(self, files: tuple[NewFile, ...], stamp: CommitStamp) -> None:
-        """Removes files of a commit that was refused, unless it is there: the answer of an earlier try may have got lost."""
+        """Removes the files of a refused commit, unless the commit exists: the answer of an earlier try may have been lost."""
         newest = open_place(self._target)
         if newest is None or not files:
             return
@@ -178,10 +178,10 @@ class ColdApply:
             place.delete(file.path for file in files)
 
     def _own(self) -> tuple[str, str] | None:
-        """The property that says whose table it is, where it does not say that yet.
+        """Returns the property that says whose table it is, if the table does not have it yet.
 
         Raises:
-            Corrupt: its commits say that it is another scope's.
+            Corrupt: its commits say that it belongs to another scope.
         """
         owner = owner_of(self._target)
         if self.table is None or not owner or self.table.property(PROPERTY) == owner:
@@ -218,7 +218,7 @@ class ColdApply:
 
 
 def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
-    """The rows to write, one table a file: as many as they were, where a large scope was replaced."""
+    """Returns the rows to write, one table per file: as many as before when a large scope was replaced."""
     rows = change.rows.num_rows
     if not rows:
         return []
@@ -229,7 +229,7 @@ def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
 
 
 def _stamp(job_id: str, target: ScopeTarget, written: Written, *, new: bool) -> CommitStamp:
-    """`WRITE` where rows were only added, `MERGE` where files were replaced: as Spark would name the same."""
+    """Returns `WRITE` if rows were only added, `MERGE` if files were replaced: Spark's names for the same."""
     range_, source = (written.first_seq, written.last_seq, written.log_rows), (target.app_id, target.scope.user)
     output = {"numOutputRows": written.rows, "numOutputBytes": sum(file.size for file in written.files)}
     if not written.replaced:

@@ -1,4 +1,4 @@
-"""Which version of a scope's table holds its rows as of some `_seq`: for subscribers that come back."""
+"""Finds the version of a scope's table that holds its rows as of some `_seq`, for subscribers that reconnect."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _RESTORE = "RESTORE"
 
 @dataclass(frozen=True)
 class Base:
-    """A version to which nothing of the log was added beyond `settled`."""
+    """A version that contains nothing of the log beyond `settled`."""
 
     version: int | None
-    """None before the first one."""
+    """None before the first version."""
     settled: int
-    """Every row of the scope up to this `_seq` is in it; what follows was flushed by `later`, or is pending."""
+    """The version has every row of the scope up to this `_seq`; later rows were flushed by `later`, or are pending."""
     later: tuple[CommitStamp, ...]
     """The flushes that came after it, newest first."""
 
 
 def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Base:
-    """The newest version without any row of the log beyond `seq`.
+    """Finds the newest version without any row of the log beyond `seq`.
 
     Args:
-        rewound: a `_seq` that was given after the last restore; None where that is not known.
+        rewound: a `_seq` that was given after the last restore; None when unknown.
 
     Raises:
         InvalidArgument: the table was restored since, or its log does not reach back that far.
@@ -42,7 +42,7 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
         oldest, stamp = entry.version, entry.stamp
         if entry.operation == _RESTORE and (rewound is None or seq < rewound):
             raise InvalidArgument(
-                f"version {entry.version} restored the rows since _seq {seq} was given: what was delivered is not so any more;"
+                f"version {entry.version} restored the rows after _seq {seq} was given: the delivered rows are no longer valid;"
                 " subscribe without from_seq"
             )
         if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
@@ -55,6 +55,6 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
         version = entry.version - 1
     if oldest > 0:
         raise InvalidArgument(
-            f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe anew"
+            f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe again"
         )
     return Base(None if version is not None and version < 0 else version, NOTHING, tuple(later))

@@ -1,7 +1,7 @@
-"""What a batch of hot rows does to a scope's files: which are replaced, and the rows that come instead. Nothing is written.
+"""Computes what a batch of hot rows does to a scope's files: the files to replace, and their new rows. Writes nothing.
 
-Three outcomes, cheapest first: no file can hold any of the keys (by statistics), so the rows are appended and nothing is
-read; files could and do not, so the same; or exactly the files that hold a key are replaced.
+Three outcomes, cheapest first: by statistics, no file can hold any of the keys, so the rows are appended and nothing is
+read; files could but do not, with the same result; or exactly the files that hold a key are replaced.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.target import ScopeTarget
 
 _WHOLE = 1 << 20
-"""Bytes up to which a file is read whole at once; of a larger one first the key columns alone."""
+"""Files up to this many bytes are read whole; of a larger file, the key columns are read first."""
 
 _SPARK_TIMESTAMPS = timedelta(milliseconds=1)
-"""Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may lie this much below the real ones."""
+"""Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
 
 
 class TooLarge(Exception):
-    """The files that would have to be read exceed the bound; nothing was changed. `bytes` is how much there is."""
+    """The files to read exceed the bound; nothing was changed. `bytes` is their size."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"{size} bytes to rewrite")
@@ -40,7 +40,8 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """`rows` are written anew (the newest schema's columns and `_seq`): what survives of `replaced`, and the hot ones."""
+    """The effect of a batch. `rows` are to be written (the newest schema's columns and `_seq`): the surviving rows of
+    `replaced`, and the hot rows."""
 
     replaced: tuple[DataFile, ...]
     rows: pa.Table
@@ -50,14 +51,14 @@ class Change:
 
 
 def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Change:
-    """What `hot` (the newest schema's columns, `_seq`, `_op`) does to the table.
+    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
 
     Raises:
-        TooLarge: files of more than `large_bytes` would have to be read.
+        TooLarge: it would have to read files of more than `large_bytes`.
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
     newest = newest_per_key(hot, target.schema.primary_key)
-    if not table.files():  # a fence of a dropped table, maybe with its columns: nothing of it is kept
+    if not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
         return fresh(target, hot)
     if table.schema_version(target.schemas) is target.schema:
         candidates = may_hold(table, newest, target.schema.primary_key)
@@ -66,13 +67,13 @@ def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes
 
 
 def fresh(target: ScopeTarget, hot: pa.Table) -> Change:
-    """What `hot` makes of a scope that has no table yet."""
+    """Computes the effect of `hot` on a scope that has no table yet."""
     added = _columns(target, upserts(newest_per_key(hot, target.schema.primary_key)))
     return Change((), added, added.num_rows, 0, 0)
 
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
-    """The files whose key ranges meet that of `keys` in every key column; a range that is not known meets all."""
+    """Returns the files whose key ranges overlap that of `keys` in every key column; an unknown range overlaps all."""
     adds = table.adds
     if not adds.num_rows:
         return ()
@@ -85,7 +86,7 @@ def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> t
 
 
 def _meets(adds: pa.Table, keys: pa.ChunkedArray[Any], name: str) -> Any:
-    """For each file, whether it may hold a value of the column within the range of `keys`; None where nothing is known."""
+    """Returns for each file whether it may hold a value of the column within the range of `keys`; None when unknown."""
     if f"min.{name}" not in adds.column_names:
         return None
     ends = pc.min_max(keys)
@@ -109,7 +110,7 @@ def _replacing(
     *,
     every: bool,
 ) -> Change:
-    """Looks into the candidates; `every`: all of them are replaced, whether they hold a key or not."""
+    """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
     size = sum(file.size for file in candidates)
     if large_bytes is not None and size > large_bytes:
         raise TooLarge(size)
@@ -130,7 +131,7 @@ def _replacing(
 
 @dataclass(frozen=True)
 class _Split:
-    """A file's rows: how many the batch takes out, their keys, and what survives."""
+    """A file's rows: how many the batch removes, their keys, and the surviving rows."""
 
     file: DataFile
     hits: int
@@ -152,7 +153,7 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table
 
 
 def _hits(hot: pa.Table, matched: list[pa.Table], primary_key: Sequence[str]) -> pa.Table:
-    """The hot rows whose key the table had."""
+    """Returns the hot rows whose key was in the table."""
     if not matched:
         return hot.slice(0, 0)
     return hot.filter(matches(hot, pa.concat_tables(matched), primary_key))

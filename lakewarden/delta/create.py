@@ -1,4 +1,4 @@
-"""The first commit of a scope's table."""
+"""Makes the first commit of a scope's table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 _CHECKPOINT_INTERVAL = 10
-"""delta-rs's own 100 lets opening grow from 2 to 12 ms."""
+"""With delta-rs's default of 100, opening grows from 2 to 12 ms."""
 
 _CHECKPOINT_INTERVAL_REMOTE = 4
-"""On an object store each commit since the checkpoint costs an opening two requests, and a checkpoint costs as many requests
-as there are commits in it, and four."""
+"""On an object store each commit since the checkpoint costs an opening two requests, and a checkpoint costs four requests
+and one for each commit in it."""
 
 _LOG_DAYS = 30
 """Delta's own default; history and restore reach at least as far back as deleted files are kept."""
@@ -42,10 +42,10 @@ def create_table(
     batch: int | None = None,
     reach: Reach = no_faults,
 ) -> Steps[None]:
-    """Makes version 0: the table with these files. `since` and `reach` are as `ScopeTable.commit` has them.
+    """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
 
     Raises:
-        Conflict: somebody made it meanwhile, or it took too long (`TooLate`); nothing was changed.
+        Conflict: another process created it meanwhile, or this took too long (`TooLate`); nothing was changed.
     """
     transactions = transactions_of(transaction, batch)
     written_at = system_clock()
@@ -57,7 +57,7 @@ def create_table(
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:
-    """What writers of others go by; our own vacuum goes by the table's options."""
+    """Returns the properties for other writers; Lakewarden's own vacuum follows the table's options."""
     retention_hours = target.retention_hours
     interval = _CHECKPOINT_INTERVAL_REMOTE if local_path(target.uri) is None else _CHECKPOINT_INTERVAL
     owner = owner_of(target)

@@ -1,7 +1,7 @@
-"""The one place where deltalake's and the file system's errors become ours.
+"""Turns the errors of deltalake and the file system into Lakewarden's.
 
-deltalake tells most of its failures apart by text alone, and a panic inside it is a BaseException that would end a
-task of thousands of scopes: whatever calls it, calls it inside `delta_errors`.
+Most failures of deltalake differ only in their text, and a panic inside it is a BaseException that would end a
+task of thousands of scopes: every call of it is inside `delta_errors`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, Stor
 from lakewarden.storage.failures import failure_of
 
 _RACE = re.compile(r"Failed to commit transaction: \d+$|concurrent|already exist", re.IGNORECASE)
-"""A lost race. `Failed to commit transaction: 0` is what zero allowed retries say when another commit came between."""
+"""A lost race. `Failed to commit transaction: 0` is the text when no retries are allowed and another commit came first."""
 
 _REFUSED = re.compile(r"\(os error (?:1|13|28|30|122)\)|\b40[13]\b|AccessDenied|Forbidden|PermissionDenied|Unauthenticated")
-"""EPERM, EACCES, ENOSPC, EROFS, EDQUOT, and how object stores say no."""
+"""EPERM, EACCES, ENOSPC, EROFS, EDQUOT, and the refusals of object stores."""
 
 _ABSENT = re.compile(r"\(os error 2\)|\b404\b|NoSuchKey|NoSuchBucket")
 _UNSUPPORTED = re.compile(r"unsupported|not supported|not implemented", re.IGNORECASE)
@@ -30,7 +30,7 @@ _LENGTH = 300
 
 @contextmanager
 def delta_errors(what: str) -> Iterator[None]:
-    """Turns the libraries' errors into ours; `what` is the beginning of the sentence, as `cannot commit to <uri>`."""
+    """Turns the libraries' errors into ours. `what` begins the message, such as `cannot commit to <uri>`."""
     try:
         yield
     except LakewardenError:
@@ -46,7 +46,7 @@ def delta_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         # the panic's class cannot be imported: pyo3 makes it inside the extension
         if type(error).__name__ == "PanicException":
-            raise Corrupt(f"{what}: deltalake panicked on what lies there: {_plain(error)}") from error
+            raise Corrupt(f"{what}: deltalake panicked on the data there: {_plain(error)}") from error
         raise
 
 
@@ -55,7 +55,7 @@ def _commit_failed(what: str, error: CommitFailedError) -> LakewardenError:
     if failed := _stores_failure(what, error):
         return failed
     if _RACE.search(text):
-        return Conflict(f"{what}: another commit came between; nothing was changed, try again")
+        return Conflict(f"{what}: another commit came first; nothing was changed, try again")
     return Unsupported(f"{what}: {text}")
 
 
@@ -64,7 +64,7 @@ def _delta_error(what: str, error: DeltaError) -> LakewardenError:
     if failed := _stores_failure(what, error):
         return failed
     if _RACE.search(text):
-        return Conflict(f"{what}: a table came to be there meanwhile; nothing was changed, try again")
+        return Conflict(f"{what}: a table was created there meanwhile; nothing was changed, try again")
     if isinstance(error, TableNotFoundError):
         return NotFound(f"{what}: {text}")
     if _UNSUPPORTED.search(text):
@@ -79,18 +79,18 @@ def _os_error(what: str, error: OSError) -> LakewardenError:
     if _REFUSED.search(text):
         return StorageRefused(f"{what}: {text}")
     if _ABSENT.search(text):
-        return Corrupt(f"{what}: something that the table names is missing: {text}")
+        return Corrupt(f"{what}: a file that the table names is missing: {text}")
     return StorageUnavailable(f"{what}: {text}")
 
 
 def _stores_failure(what: str, error: Exception) -> LakewardenError | None:
-    """What the store or the network did, which deltalake tells inside errors of any kind; None where it was neither."""
+    """Returns the failure of the store or the network, which deltalake reports inside any kind of error; else None."""
     if (known := failure_of(str(error))) is None:
         return None
     return known.error(f"{what}: {known.reason}")
 
 
 def _plain(error: BaseException) -> str:
-    """One line, without colours, without the stack of the library's own threads."""
+    """Returns the message as one line, without colours or the stack of the library's threads."""
     text = _NOISE.sub("", str(error)).split("\n   0: ")[0]
     return " ".join(text.split())[:_LENGTH]

@@ -1,6 +1,6 @@
-"""The commit log as people read it (k3.md K3-102 to K3-110): one entry a Delta commit, newest first.
+"""The history of a table for people (k3.md K3-102 to K3-110): one entry per Delta commit, newest first.
 
-Only the commits that are shown are read, each by its own name: a page costs the same however long the history is.
+Reads only the commits to show, each by name: a page costs the same however long the history is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One commit. Operation, parameters and metrics are what we asked for where the commit is ours, else the writer's own."""
+    """One commit. Operation, parameters and metrics are those of our request if the commit is ours, else the writer's own."""
 
     version: int
     timestamp: str
@@ -46,20 +46,20 @@ class HistoryEntry:
     parameters: dict[str, str]
     operation_metrics: dict[str, int | str]
     user_metadata: dict[str, object]
-    """Empty where nothing was attached; text that is no JSON object stands under `raw`."""
+    """Empty when nothing was attached; text that is not a JSON object is under `raw`."""
     engine_info: str
     read_version: int | None
-    """The version that the commit was made from; 0 for the first."""
+    """The version that the commit followed; 0 for the first."""
 
 
 def history(target: ScopeTarget, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:
-    """Entries of versions below `before_version` (all of them without), newest first, `limit` at most.
+    """Returns at most `limit` entries of versions below `before_version` (by default all), newest first.
 
-    Commits that have left the log end the list.
+    The list ends at commits that were removed from the log.
 
     Raises:
         InvalidArgument: a negative limit or version.
-        NotFound: there is no table.
+        NotFound: the scope has no table.
     """
     if limit is not None and limit < 0:
         raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
@@ -72,7 +72,7 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
 
 
 def entries_of(table: ScopeTable, limit: int | None, before_version: int | None = None) -> list[HistoryEntry]:
-    """The same of a table that is open."""
+    """Returns the same for an open table."""
     newest = table.version if before_version is None else min(table.version, before_version - 1)
     return [_entry(commit) for commit in islice(_commits(table.location, newest), limit)]
 

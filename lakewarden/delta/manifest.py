@@ -1,7 +1,7 @@
-"""manifest.json: the live segments of a scope, beside its Delta table, for those who read no Delta.
+"""manifest.json: the live segments of a scope, beside its Delta table, for readers without Delta support.
 
-It is derived. Whoever commits writes it again; lost, late or broken, it is rebuilt from the Delta log, and from the
-Parquet footers where the table has had several schema versions.
+It is derived. Every commit rewrites it; if it is lost, late or broken, it is rebuilt from the Delta log, and from the
+Parquet footers if the table has had several schema versions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _quoted = json.JSONEncoder().encode
 
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
-    """Writes what `snapshot` shows. `last_batch` is the number of the scope's last batch file, -1 before the first.
+    """Writes the manifest of `snapshot`. `last_batch` is the number of the scope's last batch file, -1 before the first.
 
-    Where another commit has come since, its maker may have written already, and this just took it back: then what that
-    commit shows is written again. So the last of all writers leaves the newest version. A fenced scope keeps none, and no
+    If another commit has come since, its process may have written first, and this call has just undone that: then the newer
+    manifest is written again. So the last of all writers leaves the newest version. A fenced scope keeps no manifest and no
     checkpoint of this version.
     """
     place, made = place_of(target.location), snapshot.version
@@ -41,7 +41,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     _write(target, snapshot, last_batch, now)
     while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
         if _is_fence(table):
-            place.delete([NAME, checkpoint_name(made)])  # it, too, may have come behind what the fence removed
+            place.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
             return
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, table.next_batch() - 1, now)
@@ -64,7 +64,7 @@ def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: dateti
 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
-    """Writes the manifest of a table that another commit, or a crash, left behind it; says whether that was needed."""
+    """Writes the manifest of a table if another commit, or a crash, left it stale; returns whether that was needed."""
     place = place_of(target.location)
     if _read(place).get("delta_version") == table.version or _is_fence(table):
         return False
@@ -74,14 +74,14 @@ def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> b
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest says: the Delta version that it shows, and the size of each live file by its path."""
+    """The contents of a manifest: its Delta version, and the size of each live file by path."""
 
     version: int
     files: Mapping[str, int]
 
 
 def read_manifest(location: Location) -> Manifest | None:
-    """The manifest beside a table; None where it is missing or cannot be read."""
+    """Reads the manifest beside a table; None when it is missing or cannot be read."""
     found = _read(place_of(location))
     version, segments = found.get("delta_version"), found.get("segments")
     if not isinstance(version, int) or not isinstance(segments, list):
@@ -109,7 +109,7 @@ def _segment(file: DataFile, schema_version: int) -> str:
 
 
 def _schema_versions(place: Place, target: ScopeTarget, files: tuple[DataFile, ...]) -> dict[str, int]:
-    """Which schema version each file was written under: known, or from the last manifest, or from the footer."""
+    """Returns the schema version of each file: known, or from the last manifest, or from the footer."""
     if len(target.schemas) == 1:
         return dict.fromkeys((file.path for file in files), target.schema.version)
     known = _recorded(_read(place)) | {file.path: file.schema_version for file in files if file.schema_version is not None}
@@ -117,7 +117,7 @@ def _schema_versions(place: Place, target: ScopeTarget, files: tuple[DataFile, .
 
 
 def _from_footer(place: Place, path: str) -> int:
-    # a file of others is of no version of ours; kalamdb.md 2.1: a missing schema_version is 1
+    # another writer's file has no schema version; kalamdb.md 2.1: a missing schema_version is 1
     return open_file(place, path).footer.schema_version or 1
 
 

@@ -1,4 +1,4 @@
-"""Live files of an older version as files that a commit can add again, with the statistics that they had."""
+"""Live files of an older version, as files that a commit can add again, with their statistics."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lakewarden.delta.table import ScopeTable
 
 
 def known_files(table: ScopeTable, files: Iterable[DataFile]) -> tuple[NewFile, ...]:
-    """What the log of `table`'s version says about these files of it."""
+    """Reads what the log of `table`'s version says about these files."""
     with delta_errors(f"cannot read the files of {table.uri}"):
         adds = pa.table(table.delta.get_add_actions(flatten=False))
-    said = {unquote(add["path"]): add for add in adds.to_pylist()}  # the log's paths are URLs, as other writers may use
+    said = {unquote(add["path"]): add for add in adds.to_pylist()}  # the log's paths may be URL-encoded by other writers
     return tuple(_known(file, said[file.path]) for file in files)
 
 
@@ -34,7 +34,7 @@ def _stats(rows: int, add: Mapping[str, object]) -> str:
 
 
 def _values(columns: object) -> str:
-    """JSON by hand: its library would write a DECIMAL as text or lose its digits."""
+    """Writes JSON by hand: the library would write a DECIMAL as text or lose digits."""
     pairs = columns.items() if isinstance(columns, dict) else ()
     texts = [(name, _json(value)) for name, value in pairs]
     return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in texts if text is not None) + "}"

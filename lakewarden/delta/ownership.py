@@ -1,7 +1,7 @@
-"""Whose rows a scope's table holds: a directory can be copied to where it does not belong.
+"""Checks whose rows a scope's table holds: a directory can be copied to a wrong place.
 
-The table says it in a property, which is there whenever it is opened. One that was made before there was that property is
-told by its commits.
+The table says it in a property, which is read whenever it is opened. For a table that is older than this property,
+its commits say it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PROPERTY = "lakewarden.scope"
 
 
 def owner_of(target: ScopeTarget) -> str:
-    """What the property of the scope's table is: its log's id, and the user's keyed hash. Empty where it has none."""
+    """Returns the property of the scope's table: its log's id, and the user's keyed hash. Empty when it has none."""
     return f"{target.app_id.rpartition('/')[2]} {target.mark}" if target.mark else ""
 
 
 def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
-    """Costs no request. A table that says nothing, and one without rows, as a dropped one's, may be anybody's.
+    """Checks the owner without a request. A table without the property or without rows may belong to any scope.
 
     Raises:
         Corrupt: the table is another scope's.
@@ -30,15 +30,15 @@ def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
     expected, said = owner_of(target), table.property(PROPERTY)
     if expected and said and said != expected and table.adds.num_rows:
         raise Corrupt(
-            f"the table at {target.uri} is another scope's, not that of {target.scope}: its directory was copied there;"
-            f" lakewarden repair {target.scope.table} puts it aside"
+            f"the table at {target.uri} belongs to another scope, not to {target.scope}: its directory was copied there;"
+            f" lakewarden repair {target.scope.table} moves it aside"
         )
 
 
 def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
-    """Says where the table came from, if its last flush was another scope's; empty where it is `target`'s own.
+    """Returns where the table came from, if its last flush was another scope's; empty when it is `target`'s own.
 
-    A table that was dropped or erased, and one that no flush of ours has written to, is nobody's.
+    A dropped or erased table, and one that no flush of ours has written to, belongs to no scope.
     """
     stamp = last_flush(table)
     if stamp is None:
@@ -49,7 +49,7 @@ def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
 
 
 def begun_anew(table: ScopeTable, target: ScopeTarget) -> str:
-    """The same warehouse's other write log whose rows it holds: that of a table which was made at this place since."""
+    """Returns the other write log of the same warehouse whose rows it holds: that of a newer table at this place."""
     stamp = last_flush(table)
     if stamp is None or stamp.app_id is None or stamp.app_id == target.app_id:
         return ""
@@ -61,7 +61,7 @@ def _warehouse(app_id: str) -> str:
 
 
 def last_flush(table: ScopeTable) -> CommitStamp | None:
-    """The stamp of the last flush of ours, which names the log and the user; None where a fence is above it, too."""
+    """Returns the stamp of our last flush, which names the log and the user; None also when a fence is newer."""
     for entry in walk(place_of(table.location), table.version):
         stamp = entry.stamp
         if stamp is not None and stamp.operation in (DROP, ERASE):

@@ -1,6 +1,6 @@
-"""Bytes in and out of one scope's directory or prefix.
+"""Reads and writes files in one scope's directory or prefix.
 
-Data files and the manifest only: Delta's own log is deltalake's business. Nothing here is synced to disk; a flush syncs
+Data files and the manifest only: deltalake handles Delta's own log. Nothing here is synced to disk; a flush syncs
 once for all its scopes (storage.durability).
 """
 
@@ -22,40 +22,40 @@ from lakewarden.storage.open import open_store
 
 
 class Place(Protocol):
-    """What a scope's directory can do. Names are relative to it; errors are those of `delta_errors`, and `Missing`."""
+    """The operations on a scope's directory. Names are relative to it; errors are those of `delta_errors`, and `Missing`."""
 
     def write(self, name: str, data: pa.Buffer) -> None:
-        """Writes a new object; a crash may leave a part, so nothing may name it before this returns."""
+        """Writes a new object. A crash may leave a part of it, so nothing may name it before this returns."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Writes or replaces; readers see the old or the new one, whole."""
+        """Writes or replaces an object; readers see the old or the new one, whole."""
         ...
 
     def source(self, name: str) -> str | pa.Buffer:
-        """What pyarrow can open. Raises `Missing`."""
+        """Returns a source that pyarrow can open. Raises `Missing`."""
         ...
 
     def read(self, name: str) -> bytes:
-        """Raises `Missing`."""
+        """Returns the object's bytes. Raises `Missing`."""
         ...
 
     def has(self, name: str) -> bool: ...
 
     def is_whole(self, name: str, size: int) -> bool:
-        """Whether an object has that name and exactly so many bytes."""
+        """Returns whether an object has that name and exactly that many bytes."""
         ...
 
     def names(self, folder: str = "") -> list[str]:
-        """Every object below, or below a folder, sorted; an absent folder is empty."""
+        """Returns every object, or every object below a folder, sorted; an absent folder is empty."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """Every object below and its bytes."""
+        """Returns every object and its size in bytes."""
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Those already gone are no error."""
+        """Deletes objects. An object that does not exist is not an error."""
         ...
 
 
@@ -76,12 +76,12 @@ class LocalPlace:
         with delta_errors(f"cannot write {self._path(name)}"):
             try:
                 _write(self._path(name), data)
-            except FileNotFoundError:  # the scope's first file; a look before every write would cost more
+            except FileNotFoundError:  # the scope's first file; a check before every write would cost more
                 os.makedirs(os.path.dirname(self._path(name)), exist_ok=True)
                 _write(self._path(name), data)
 
     def replace(self, name: str, data: bytes) -> None:
-        # a hidden name: vacuum and Delta readers pass it over should a crash leave it behind
+        # a hidden name: vacuum and Delta readers skip it if a crash leaves it
         part = self._path(f".{name.replace('/', '-')}-{self._new_id()}")
         with delta_errors(f"cannot write {self._path(name)}"):
             try:
@@ -137,7 +137,7 @@ def _write(path: str, data: bytes | pa.Buffer) -> None:
 
 
 class RemotePlace:
-    """Over the storage room, whose errors are ours already."""
+    """A place on an object store. The errors of `storage` need no translation."""
 
     def __init__(self, location: Location) -> None:
         self._store: ObjectStore = open_store(location)

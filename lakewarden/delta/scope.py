@@ -1,5 +1,5 @@
-"""The door to a scope's Delta table for whoever has its target: it never takes a table that is lost, or set back, or another
-scope's, for what the scope has."""
+"""Opens a scope's Delta table by its target. It refuses a table that is lost, older than known, or another
+scope's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LOOKS = 20
 
 
 def open_scope(target: ScopeTarget, version: int | None = None) -> ScopeTable | None:
-    """The newest version of the scope's table, or that one; None where there is no table, on a storage that is there.
+    """Opens the newest version of the scope's table, or that version; None when the storage is present and has no table.
 
     Raises:
         StorageUnavailable: there is no table because the storage is not the one that the catalog means.
-        Corrupt: the table has less than is known of it, or is another scope's; or as `ScopeTable.open`.
+        Corrupt: the table has less than is known of it, or belongs to another scope; or as `ScopeTable.open`.
         NotFound: as `ScopeTable.open`.
     """
     if version is None:
@@ -29,7 +29,7 @@ def open_scope(target: ScopeTarget, version: int | None = None) -> ScopeTable | 
 
 
 def open_place(target: ScopeTarget, version: int | None = None) -> ScopeTable | None:
-    """The same whatever is known of the scope: for who gives it up."""
+    """Opens the same whatever is known of the scope, for an operation that gives it up."""
     table = ScopeTable.open(target.location, version)
     if table is None and target.root is not None:
         confirm(target.root, RECENT_SECONDS)
@@ -37,24 +37,24 @@ def open_place(target: ScopeTarget, version: int | None = None) -> ScopeTable | 
 
 
 def compared(table: ScopeTable | None, target: ScopeTarget) -> ScopeTable | None:
-    """The scope's newest table, if it is not less than what is known of it, nor another scope's.
+    """Opens the scope's newest table, and checks that it has what is known of it and belongs to the scope.
 
     Raises:
-        Corrupt: it is.
+        Corrupt: it does not.
         Conflict: what is known changed with each look.
     """
     if table is not None:
         check_owner(table, target)  # first: another scope's versions say nothing about this one's
     table, lost = what_is_lost(table, target)
     if lost:
-        raise Corrupt(f"{lost}: lakewarden repair {target.scope.table} tells what can be had back")
+        raise Corrupt(f"{lost}: lakewarden repair {target.scope.table} shows what can be restored")
     return None if table is None else _of_scope(table, target)
 
 
 def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTable | None, str]:
-    """In which way the scope's newest table is less than what is known of it, empty where it is not; and that table.
+    """Returns in which way the scope's newest table has less than is known of it (empty when it does not), and the table.
 
-    What is known may be old news, as of a scope that was given up since the target was made: then both are looked at again.
+    What is known may be out of date, as for a scope that was given up after the target was made: then both are read again.
 
     Raises:
         StorageUnavailable: there is no table because the storage is not the one that the catalog means.
@@ -68,14 +68,14 @@ def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTa
         again = None if target.floor is None else floor_at(target.floor).look().known(target.mark)
         if again == known:
             if table is None and target.root is not None:
-                confirm(target.root)  # it may have been unmounted within the time for which a look is remembered
+                confirm(target.root)  # it may have been unmounted since the last confirmation
             return table, lost
         known, table = again, open_place(target)
     raise Conflict(f"{target.scope} was committed to {_LOOKS} times while it was opened; try again")
 
 
 def _less(table: ScopeTable | None, known: Known | None, target: ScopeTarget) -> str:
-    """In which way the table is less than that."""
+    """Returns in which way the table has less than that; empty when it does not."""
     if known is None or known.forgotten:
         return ""
     was = f"{target.scope} was at version {known.version} with {known.rows} rows"

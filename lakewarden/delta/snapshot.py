@@ -1,4 +1,4 @@
-"""A scope's table as one version shows it, in numbers; and what a commit of ours makes of it without opening it again."""
+"""A scope's table in one version, in numbers, and the same after a commit of ours without opening the table again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.report import ScopeState
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The live files of one version, the watermark, and when the table was made."""
+    """The live files of one version, the watermark, and when the table was created."""
 
     version: int
     files: tuple[DataFile, ...]
@@ -22,12 +22,12 @@ class Snapshot:
 
     @classmethod
     def first(cls, adds: Sequence[NewFile], watermark: int, now: datetime) -> Snapshot:
-        """Version 0 of a table that was made just now."""
+        """Returns version 0 of a new table."""
         return cls(0, tuple(live(file, now) for file in adds), watermark, to_millis(now))
 
     @property
     def state(self) -> ScopeState:
-        """Rows that other writers deleted by deletion vectors are still counted."""
+        """Includes rows that other writers deleted by deletion vectors."""
         return ScopeState(
             version=self.version,
             rows=sum(file.rows or 0 for file in self.files),
@@ -39,7 +39,7 @@ class Snapshot:
     def after(
         self, version: int, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime, watermark: int | None = None
     ) -> Snapshot:
-        """The snapshot once a commit with these files has become `version`."""
+        """Returns the snapshot after a commit with these files as `version`."""
         gone = {file.path for file in removes}
         kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
         return replace(

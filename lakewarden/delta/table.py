@@ -1,7 +1,7 @@
-"""One scope's Delta table at one version: what it holds, and the only door through which it is changed.
+"""One scope's Delta table at one version: its contents, and the only way to change it.
 
-A commit is made from the very snapshot that was read, in steps: what it names is durable before it has its own name
-(storage/steps.py). It succeeds only if no other commit came between, which is what makes a flush exactly once (docs/log.md).
+A commit follows exactly the snapshot that was read, in steps: what it names is durable before it has its own name
+(storage/steps.py). It succeeds only if no other commit came first, which makes a flush exactly once (docs/log.md).
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class ScopeTable:
     """A snapshot; made by `open`."""
 
     def __init__(self, location: Location, delta: DeltaTable, torn: int | None = None, *, mended: bool = False) -> None:
-        """As `Opened` has them."""
+        """As in `Opened`."""
         self.location = location
         self.delta = delta
         self.torn = torn
         self._mended = mended
         self.scope: Scope | None = None
-        """Whose rows its files have to hold; None where that is not compared."""
+        """The owner whose rows its files must hold; None when that is not checked."""
         self._transactions: dict[str, int | None] = {}
 
     @property
@@ -74,12 +74,12 @@ class ScopeTable:
 
     @classmethod
     def open(cls, location: Location, version: int | None = None) -> ScopeTable | None:
-        """The table's newest version, or that one; None when there is no table.
+        """Opens the table's newest version, or that version; None when there is no table.
 
         Raises:
-            NotFound: no such version, or it has expired; says which there are.
-            Corrupt: what lies there is no readable Delta table. A torn newest commit, or a checkpoint that can't be read, is
-                passed over (`torn`).
+            NotFound: the version does not exist, or has expired; the message names the readable ones.
+            Corrupt: there is no readable Delta table there. A torn newest commit, or a checkpoint that can't be read, is
+                skipped (`torn`).
         """
         if version is not None and version < 0:
             raise InvalidArgument(f"version {version} of {location}: versions count from 0")
@@ -97,7 +97,7 @@ class ScopeTable:
 
     @classmethod
     def _without_version(cls, location: Location, version: int, error: LakewardenError) -> None:
-        """Says why that version could not be opened; None when there is no table at all."""
+        """Raises the reason why that version could not be opened; returns None when there is no table."""
         newest = cls.open(location)
         if newest is None:
             return
@@ -106,7 +106,7 @@ class ScopeTable:
         oldest = CommitLog(place_of(location)).oldest_readable()
         if oldest is None or version < oldest:
             readable = f"versions {oldest} to {newest.version} can be read"
-            raise NotFound(f"version {version} of {location} has left its log: {readable}") from error
+            raise NotFound(f"version {version} of {location} is no longer in its log: {readable}") from error
         raise error
 
     @property
@@ -118,34 +118,34 @@ class ScopeTable:
         return live_columns(self.delta.schema().to_json())
 
     def column_ids(self, schemas: tuple[TableSchema, ...]) -> dict[str, int]:
-        """Ids of the Delta columns by name; raises as `schema_version`."""
+        """Returns the ids of the Delta columns by name. Raises as `schema_version`."""
         return {column.name: column.id for column in self.schema_version(schemas).columns} | {SEQ: SEQ_ID}
 
     @cached_property
     def plain(self) -> bool:
-        """Its files hold exactly its rows, with all their columns: no partitions, no row of them deleted by a vector."""
+        """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
         if self.delta.metadata().partition_columns:
             return False
         return self.delta.protocol().min_reader_version == _READER or not self._deleted_rows
 
     @cached_property
     def _deleted_rows(self) -> int:
-        """Rows that other writers deleted by deletion vectors."""
+        """Returns the number of rows that other writers deleted by deletion vectors."""
         with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
             vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()
         kept: Any = pc.list_flatten(vectors.column("selection_vector"))
         return len(kept) - (pc.sum(kept).as_py() or 0)
 
     def scan(self) -> pa.Table:
-        """Its rows through deltalake's own reader, which knows deletion vectors and partitions, and is slower."""
+        """Reads its rows through deltalake's own reader, which supports deletion vectors and partitions, and is slower."""
         with delta_errors(f"cannot read {self.uri}"):
             return pa.RecordBatchReader.from_stream(self.delta.scan()).read_all()
 
     def schema_version(self, schemas: tuple[TableSchema, ...]) -> TableSchema:
-        """Which version of the table's schema the Delta columns are.
+        """Returns the schema version that the Delta columns match.
 
         Raises:
-            Unsupported: none of them: somebody added, dropped, renamed or mapped columns in Delta itself.
+            Unsupported: they match no version: another writer added, dropped, renamed or mapped columns in Delta itself.
         """
         mapping = self.delta.metadata().configuration.get("delta.columnMapping.mode", "none")
         if mapping != "none":
@@ -154,8 +154,8 @@ class ScopeTable:
             return found
         there = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         raise Unsupported(
-            f"the Delta columns of {self.uri} were changed by another writer and are those of no schema version of the table"
-            f" any more: {there}; restore a version before that"
+            f"the Delta columns of {self.uri} were changed by another writer and match no schema version of the table"
+            f": {there}; restore a version before that"
         )
 
     def watermark(self, app_id: str) -> int | None:
@@ -168,12 +168,12 @@ class ScopeTable:
 
     @property
     def is_swept(self) -> bool:
-        """Whether it is a fence that is being removed: nothing may be committed on top of it."""
+        """Whether it is a fence that is being removed: nothing may be committed after it."""
         return not self.adds.num_rows and self.watermark(SWEPT) is not None
 
     @cached_property
     def _newest_transactions(self) -> Mapping[str, int]:
-        """Those of the newest commit, which is mostly a flush of ours and says all that is asked."""
+        """The transactions of the newest commit, which is usually a flush of ours and contains all that is needed."""
         ours = REMEMBERED.recall(map(str, self.adds.column("path").to_pylist()), self.version)
         if ours is not None:
             return ours
@@ -185,12 +185,12 @@ class ScopeTable:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the newest commit's text; empty where that has left the log."""
+        """SHA-256 of the newest commit's text; empty when it is no longer in the log."""
         return "" if self._newest_commit is None else self._newest_commit.digest
 
     @cached_property
     def adds(self) -> pa.Table:
-        """One row a live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
+        """One row per live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
         with delta_errors(f"cannot read the files of {self.uri}"):
             # not pa.table(): it would bring pandas into a command that only looks
             adds = pa.RecordBatchReader.from_stream(self.delta.get_add_actions(flatten=True)).read_all()
@@ -201,7 +201,7 @@ class ScopeTable:
         return adds.set_column(0, "path", pa.array([unquote(path) for path in encoded], pa.string()))
 
     def files(self) -> tuple[DataFile, ...]:
-        """The live files, oldest rows first; those of others, whose `_seq` is unknown, before all."""
+        """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""
         return self._files
 
     @cached_property
@@ -215,11 +215,11 @@ class ScopeTable:
         return tuple(sorted(found, key=_age))
 
     def _counted(self, file: DataFile) -> DataFile:
-        """With its rows, which a file of others tells in its footer only."""
+        """Returns the file with its number of rows, which another writer's file may have only in its footer."""
         return file._replace(rows=open_file(place_of(self.location), file.path).footer.rows)
 
     def snapshot(self, app_id: str) -> Snapshot:
-        """What a report and the manifest say about this version."""
+        """The numbers of this version for reports and the manifest."""
         return Snapshot(self.version, self.files(), self.watermark(app_id), self.created_ms)
 
     def state(self, app_id: str) -> ScopeState:
@@ -249,20 +249,20 @@ class ScopeTable:
         property: tuple[str, str] | None = None,
         reach: Reach = no_faults,
     ) -> Steps[int]:
-        """Commits and returns the new version. This snapshot stays what it was.
+        """Commits, and returns the new version. This snapshot does not change.
 
         Args:
             schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
-            since: when the scope's place was looked up, or what this commit relies on was read; by the clock of `now`.
+            since: when the scope's place, or what this commit relies on, was read; by the clock of `now`.
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
             data_change: False when the rows stay the same (compact, optimize).
-            property: of the table, by name, set in the same commit; not where delta-rs has to write it (`commit_log.plain`).
+            property: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
             reach: `before-link` when all is durable and the commit has no name yet.
 
         Raises:
-            Conflict: another commit came between, or it took too long (`TooLate`); nothing was changed.
-            Corrupt: a torn commit is in the way; nothing was changed.
+            Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
+            Corrupt: a torn commit has the next version; nothing was changed.
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves)
@@ -299,16 +299,18 @@ class ScopeTable:
             delegate()
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool) -> None:
-        """Refuses what delta-rs would take and get wrong."""
+        """Refuses a change that delta-rs would accept and do wrong."""
         if evolves and {file.path for file in removes} != {file.path for file in self.files()}:
             raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
         if (evolves and self.delta.metadata().partition_columns) or (removes and not evolves):
             self.check_plain()
 
     def check_plain(self) -> None:
-        """Raises:
-        Unsupported: files cannot be replaced: another writer left partitions, or deletion vectors, which our removal
-            of a file could not name, so that its rows would stay.
+        """Checks that files can be replaced.
+
+        Raises:
+            Unsupported: another writer left partitions, or deletion vectors, which our removal
+                of a file could not name, so that its rows would stay.
         """
         if not self.plain:
             raise Unsupported(
@@ -319,12 +321,12 @@ class ScopeTable:
     def empty(
         self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None
     ) -> Steps[int]:
-        """Commits a version without any file and returns it.
+        """Commits a version without files, and returns it.
 
-        A checkpoint is the caller's affair.
+        The caller writes the checkpoint.
 
         Args:
-            since: as `commit` has it.
+            since: as in `commit`.
             transaction: application id and version, in the same commit.
 
         Raises:
@@ -348,7 +350,7 @@ class ScopeTable:
         return self.delta.metadata().configuration.get(name) or ""
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
-        """Commits the property. This snapshot is of no use any more then. `since` is as `commit` has it.
+        """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
 
         Raises:
             Conflict: as `commit`; nothing was changed.
@@ -360,24 +362,24 @@ class ScopeTable:
 
     @cached_property
     def _hooks(self) -> PostCommitHookProperties:
-        """What delta-rs does behind a commit: no checkpoint on an object store, unless another writer gave the table
+        """Returns what delta-rs does after a commit: no checkpoint on an object store, unless another writer gave the table
         features that it may have to show."""
         ours = local_path(self.uri) is None and self.delta.protocol().min_reader_version == _READER
         return delegated.NO_CHECKPOINT if ours else delegated.CHECKPOINTING
 
     def _checkpoint(self, version: int) -> None:
-        """Makes the checkpoint of a version that was just committed, if there is to be one."""
+        """Writes the checkpoint of a version that was just committed, if one is due."""
         if is_due(version, self.property("delta.checkpointInterval")) and self.delta.protocol().min_reader_version == _READER:
             write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
-            with suppress(LakewardenError):  # the commit is there, and whole without it; the next one comes in its time
+            with suppress(LakewardenError):  # the commit is complete without it, and the next checkpoint will follow
                 (write_mended_checkpoint if self._mended else write)(self.location, version)
 
 
 def check_whole(table: ScopeTable | None, location: Location) -> None:
-    """To be asked before anything is written for a commit that follows this look.
+    """Call this before writing anything for a commit that follows this snapshot.
 
     Raises:
-        Corrupt: a torn commit is above it, on top of which nothing can be committed.
+        Corrupt: a torn commit is newer, after which nothing can be committed.
     """
     if table is None:
         check_name(location, 0)

@@ -1,7 +1,7 @@
-"""A scope's versions in time: which there are, when each was the newest, and which a vacuum has given up.
+"""A scope's versions in time: which exist, when each was the newest, and which a vacuum has given up.
 
 Two clocks date each commit: its writer's, and that of the store which holds it. Both are ordered by version: a writer with a
-slow clock does not come before those that it followed. Restore and vacuum both ask here, so what one still promises the
+slow clock does not come before those that it followed. Restore and vacuum both use this, so what one still promises the
 other still has.
 """
 
@@ -30,7 +30,7 @@ KEPT = "keep_versions"
 """Parameters of a VACUUM START: the oldest version that it left whole, and older ones that it left whole too."""
 
 _NEVER = 1 << 62
-"""Milliseconds; of a commit that came after the listing, which nothing is known to be older than."""
+"""Milliseconds; the time of a commit that came after the listing: nothing is known to be older."""
 
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.(?:(\d{{10}})\.(\d{{10}})\.)?(?:[0-9a-f-]+\.)?(?:parquet|json)")
@@ -47,11 +47,11 @@ class LogEntry:
     adds: frozenset[str]
     removes: frozenset[str]
     stored: int = 0
-    """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 where no listing was at hand."""
+    """When the store wrote the commit's object, by the store's clock, in milliseconds; 0 without a listing."""
 
     @property
     def since(self) -> int:
-        """The later of the two times: the commit was there by then unless both clocks were slow."""
+        """The later of the two times: the commit existed then, unless both clocks were slow."""
         return max(self.at, self.stored)
 
 
@@ -65,26 +65,26 @@ class Timeline:
     entries: tuple[LogEntry, ...]
     newest: int
     oldest: int
-    """The oldest version that its log can still show and that no vacuum has given up."""
+    """The oldest version that is still in the log and that no vacuum has given up."""
     kept: frozenset[int]
-    """Older versions that the last vacuum was told to keep."""
+    """Older versions that the last vacuum had to keep."""
 
     def at(self, moment: datetime) -> int | None:
-        """The version that was the newest at that moment, as the commits say; None when it is before the first that is known.
+        """Returns the version that was the newest at that moment by the commits' times; None before the first known version.
 
-        A version counts from when it and all before it were there, so under clock skew the order is still by version.
+        A version counts from when it and all before it existed, so under clock skew the order is still by version.
         """
         return self._newest((entry.at for entry in self.entries), moment)
 
     def needed_since(self, horizon: datetime) -> int:
-        """The oldest version that was the newest at some moment since `horizon` by either clock.
+        """Returns the oldest version that was the newest at some moment since `horizon` by either clock.
 
         Never above `at(moment)` of a moment since then, so a restore to that moment finds its version.
         """
         return max(self._newest((entry.since for entry in self.entries), horizon) or 0, self.oldest)
 
     def ahead(self, moment: datetime) -> bool:
-        """Whether a commit has a time after that moment, and no vacuum above it has an earlier one.
+        """Returns whether a commit has a time after that moment, and no newer vacuum has an earlier one.
 
         A clock that ran years ahead would keep the versions before it for years; a vacuum that saw them ends that.
         """
@@ -92,13 +92,13 @@ class Timeline:
         return bool(late) and (self._seen(moment) or 0) < late[-1]
 
     def _newest(self, times: Iterable[int], moment: datetime) -> int | None:
-        """The newest version that was there at that moment with all before it, or that a vacuum saw by then."""
+        """Returns the newest version that existed at that moment with all before it, or that a vacuum had seen."""
         dated = zip(self.entries, accumulate(times, max), strict=True)
         there = (entry.version for entry, time in dated if time <= to_millis(moment))
         return max((version for version in (self._seen(moment), *there) if version is not None), default=None)
 
     def _seen(self, moment: datetime) -> int | None:
-        """The newest commit of a vacuum that was there at that moment, whatever the times before it."""
+        """Returns the newest commit of a vacuum that existed at that moment, whatever the times before it."""
         marks = (entry for entry in self.entries if entry.operation in (VACUUM_START, VACUUM_END))
         return max((entry.version for entry in marks if entry.since <= to_millis(moment)), default=None)
 
@@ -114,7 +114,7 @@ class Timeline:
         return frozenset().union(*(entry.adds | entry.removes for entry in self.entries))
 
     def oldest_whole(self, live: Iterable[str], present: frozenset[str]) -> int | None:
-        """The lowest version from which on every version's files are all present; None where not even the newest's are.
+        """The lowest version from which on every version's files all exist; None when not even the newest's do.
 
         Args:
             live: the newest version's files.
@@ -130,7 +130,7 @@ class Timeline:
 
 
 def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) -> Timeline:
-    """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to where the log begins.
+    """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to the start of the log.
 
     Args:
         listing: the objects below `_delta_log`, at least; it says when the store wrote each commit.
@@ -155,7 +155,7 @@ def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) ->
 
 
 def walk(place: Place, newest: int) -> Iterator[LogEntry]:
-    """The commits from `newest` back to where the log begins. An emptied commit, below a fence, is none."""
+    """Reads the commits from `newest` back to the start of the log. Skips an emptied commit below a fence."""
     for version in range(newest, -1, -1):
         try:
             text = place.read(commit_name(version))
@@ -167,7 +167,7 @@ def walk(place: Place, newest: int) -> Iterator[LogEntry]:
 
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
-    """The versions that have a whole checkpoint, and when it was written."""
+    """Returns the versions that have a complete checkpoint, and when it was written."""
     parts: dict[int, list[tuple[StoredObject, int]]] = {}
     for found in listing:
         if match := _CHECKPOINT.fullmatch(found.key):
@@ -177,7 +177,7 @@ def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
 
 
 def _readable(listing: Sequence[StoredObject], newest: int) -> int:
-    """The oldest version that a reader can put together: from the first commit, or from a checkpoint."""
+    """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
     commits = {int(match[1]) for found in listing if found.size and (match := _COMMIT.fullmatch(found.key))}
     first = newest + 1
     while first - 1 in commits:
@@ -219,19 +219,19 @@ def _actions(version: int, text: bytes) -> Iterator[dict[str, Any]]:
         try:
             yield json.loads(line)
         except ValueError as error:
-            raise Corrupt(f"commit {version} is no JSON: {error}") from error
+            raise Corrupt(f"commit {version} is not JSON: {error}") from error
 
 
 def expired_log(
     listing: Sequence[StoredObject], below: int, before: datetime, readable: Callable[[int], bool]
 ) -> tuple[str, ...]:
-    """Log objects that only versions older than `below` need and that were written before that moment, oldest first.
+    """Returns log objects that only versions older than `below` need and that are older than that moment, oldest first.
 
-    A checkpoint takes their place: it is older than `before` itself, so every version that it makes unreadable had been
+    A checkpoint replaces them: it is itself older than `before`, so every version that becomes unreadable had been
     replaced by then.
 
     Args:
-        readable: whether a version's checkpoint can be read; asked only where something would go for it.
+        readable: whether a version's checkpoint can be read; called only before removing something because of it.
     """
     old = [
         (int(match[1]), found.key)

@@ -1,4 +1,4 @@
-"""A place as deltalake takes it. Asked before anything is made there, so it loads nothing of deltalake."""
+"""The URI of a place in deltalake's form. Checked before anything is created, so this does not import deltalake."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 
 
 def delta_uri(uri: str) -> str:
-    """The place as deltalake takes it.
+    """Returns the place in deltalake's form.
 
     Raises:
-        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and goes elsewhere.
+        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and uses another path.
     """
     path = local_path(uri)
     place = uri if path is None else str(path)
     if _ESCAPE.search(place):
-        raise Unsupported(f"{place}: deltalake takes a % with two hex digits, and a backslash, for an escape; use a path without")
+        raise Unsupported(
+            f"{place}: deltalake reads a % with two hex digits, and a backslash, as an escape; use a path without them"
+        )
     return place

@@ -1,7 +1,7 @@
-"""The catalog lock: one holder at a time for a drop, a schema change, a change over many objects (FLIP-188, CatalogLock).
+"""The catalog lock: one holder at a time for a drop, a schema change, or a change of many objects (FLIP-188, CatalogLock).
 
-Two things make it: a *turn*, which says who is next (`locks.turns`), and a *lease* in the catalog with a fencing token
-(`catalog.leases`), which makes sure that a holder that was paused past its lease can't commit any more.
+It has two parts: a *turn*, which says who is next (`locks.turns`), and a *lease* in the catalog with a fencing token
+(`catalog.leases`), which ensures that a holder paused past its lease can no longer commit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_PAUSE = 8.0
 
 @dataclass(frozen=True)
 class LockFactory:
-    """What a process needs to make the lock; pickles, so that Spark's tasks can. `state_uri` is the warehouse's `_lakewarden`."""
+    """Creates the lock in any process; picklable for Spark's tasks. `state_uri` is the warehouse's `_lakewarden`."""
 
     state_uri: str
     settings: LockSettings
@@ -62,10 +62,10 @@ class CatalogLock:
         self._pause = pause
 
     def run_with_lock(self, database: str, table: str, work: Callable[[], T]) -> T:
-        """Runs the work while nobody else runs anything under the same lock.
+        """Runs the work while no other holder runs anything under the same lock.
 
         Raises:
-            Conflict: the lock could not be had in time, or was lost while the work ran.
+            Conflict: the lock could not be acquired in time, or was lost while the work ran.
             Whatever the work itself raises.
         """
         with self.hold(database, table):
@@ -73,7 +73,7 @@ class CatalogLock:
 
     @contextmanager
     def hold(self, database: str, table: str) -> Iterator[Lease]:
-        """The lease, renewed while the block runs; changes of the catalog go through `catalog.leases.under` it.
+        """Yields the lease, renewed while the block runs. Change the catalog through `catalog.leases.under` it.
 
         Raises:
             Conflict: as `run_with_lock`.
@@ -86,13 +86,13 @@ class CatalogLock:
                 try:
                     yield lease
                 except BaseException:
-                    with suppress(Conflict, StorageUnavailable):  # what went wrong in the work says more
+                    with suppress(Conflict, StorageUnavailable):  # the error of the work says more
                         self._catalog.change(give_back(lease))
                     raise
             self._catalog.change(give_back(lease))
 
     def _acquire(self, name: str, until: float) -> Lease:
-        """Takes the lease once nobody has it, or once its holder has not renewed it for its whole duration."""
+        """Takes the lease once it is free, or once its holder has not renewed it for its whole duration."""
         owner, pause = self._new_id(), _FIRST_PAUSE
         seen, since = None, self._monotonic()
         while True:
@@ -103,7 +103,7 @@ class CatalogLock:
                 with suppress(Conflict):
                     return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
             if self._monotonic() >= until:
-                holder = held.owner if held else "others in turn"
+                holder = held.owner if held else "another waiting process"
                 raise Conflict(
                     f"could not lock {name} within {self._settings.acquire_seconds:g} seconds: {holder} holds it; try again"
                 )
@@ -112,7 +112,7 @@ class CatalogLock:
 
     @contextmanager
     def _renewing(self, lease: Lease) -> Iterator[None]:
-        """Beats in a thread of its own, until the block ends or the lease is lost, which the next change then tells."""
+        """Renews in a thread of its own, until the block ends or the lease is lost, which the next change then reports."""
         done = threading.Event()
 
         def beat() -> None:

@@ -1,4 +1,4 @@
-"""Who is next to hold a lock: nobody in particular, one thread of this process, or one session of a Postgres server."""
+"""Decides who may next try for a lock: anyone, one thread of this process, or one session of a Postgres server."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ _PAUSE = 0.1
 
 
 class Turns(Protocol):
-    """Hands out turns by name. The lease in the catalog is what is safe; a turn only spares waiting for it to expire."""
+    """Gives turns by name. The lease in the catalog ensures safety; a turn only saves waiting for it to expire."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether who has the turn knows that nobody else is at work: a lease that is still there was left by the dead."""
+        """Whether the holder of the turn is alone: a lease that still exists was then left by a dead process."""
         ...
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """Raises:
-        Conflict: it did not come within so many seconds.
-        StorageUnavailable: the server can't be reached.
+        """Holds the turn while the block runs.
+
+        Raises:
+            Conflict: the turn did not come within `seconds`.
+            StorageUnavailable: the server can't be reached.
         """
         ...
 
 
 def turns_of(kind: TurnKind, scope: str) -> Turns:
-    """`scope` keeps the names of one warehouse apart from another's."""
+    """Returns the turns of this kind. `scope` keeps the lock names of warehouses apart."""
     match kind:
         case "objects":
             return ObjectTurns()
@@ -61,7 +63,7 @@ _process_guard = threading.Lock()
 
 
 class ProcessTurns:
-    """For a warehouse that one process alone works on."""
+    """Turns for a warehouse that only one process uses."""
 
     exclusive = True
 
@@ -83,7 +85,7 @@ class ProcessTurns:
 class PostgresTurns:
     """Advisory locks of a Postgres server, which frees them when a holder's connection ends.
 
-    Where it is comes from libpq's own environment (PGHOST, PGDATABASE, PGUSER, PGPASSWORD, PGSERVICE, …).
+    The server is taken from libpq's own environment (PGHOST, PGDATABASE, PGUSER, PGPASSWORD, PGSERVICE, …).
     """
 
     exclusive = True
@@ -103,7 +105,7 @@ class PostgresTurns:
 
 def _connect() -> psycopg2.extensions.connection:
     try:
-        import psycopg2  # only where locks are asked of Postgres
+        import psycopg2  # only needed for locks of kind postgres
     except ImportError as error:
         raise InvalidArgument("locks of kind postgres need psycopg2: install lakewarden[postgres]") from error
     try:
@@ -127,5 +129,5 @@ def _wait(connection: psycopg2.extensions.connection, key: int, name: str, secon
 
 
 def _key(text: str) -> int:
-    """Postgres takes 64 bits with a sign."""
+    """Returns a signed 64-bit number, as Postgres takes it."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Rows of one user, encoded: on their way into a log, and where they are in it."""
+"""Encoded rows of one user: before they are appended to a log, and their place in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Payload = bytes | memoryview
 
 
 class Chunk(NamedTuple):
-    """Rows of one user on their way into the log."""
+    """Rows of one user to be appended to the log."""
 
     user: str
     rows: int
@@ -16,7 +16,7 @@ class Chunk(NamedTuple):
 
 
 class RowRange(NamedTuple):
-    """Where a chunk is, and what it needs to be read. A tuple, because planning makes one per scope and segment."""
+    """Where a chunk is, and what a reader needs. A tuple, because planning creates one per scope and segment."""
 
     key: str
     put_id: str

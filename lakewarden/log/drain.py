@@ -1,4 +1,4 @@
-"""Draining one scope: its pending rows go from the log into its table, each exactly once.
+"""Drains one scope: moves its pending rows from the log into its table, each exactly once.
 
 Generic over the rows and over the cold side, so that the simulation runs this very code.
 """
@@ -20,23 +20,23 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class HotScope(Protocol[R]):
-    """What the log holds for one scope, as of one look."""
+    """The rows that the log holds for one scope, as of one read of the log."""
 
     @property
     def end(self) -> int:
-        """The last possible `_seq` of what was looked at: the log's end then, not the scope's."""
+        """The last possible `_seq` of what was read: the log's end at that time, not the scope's."""
         ...
 
     def rows(self) -> R:
-        """All that is pending, ascending by `_seq`. Raises `Missing` when it was cleaned away meanwhile."""
+        """Returns all pending rows, ascending by `_seq`. Raises `Missing` when they were cleaned up meanwhile."""
         ...
 
     def later(self, rows: R, after: int) -> R | None:
-        """Those of the rows with a `_seq` above `after`; None if there are none."""
+        """Returns the rows with a `_seq` above `after`; None if there are no such rows."""
         ...
 
     def again(self) -> HotScope[R]:
-        """Looks at the log anew."""
+        """Reads the log again."""
         ...
 
 
@@ -44,15 +44,15 @@ class ColdScope(Protocol[R_contra]):
     """One snapshot of the scope's table."""
 
     def watermark(self) -> int | None:
-        """The `_seq` up to which the table holds the log's rows; None where it holds none of them yet."""
+        """Returns the `_seq` up to which the table holds the log's rows; None when it does not hold any yet."""
         ...
 
     def commit(self, rows: R_contra, end: int) -> Steps[None]:
         """Applies rows and raises the watermark to `end` in one commit that directly follows this snapshot.
 
-        It holds the rows over no step. It commits also when the rows change nothing (a tombstone without its key): a slower
-        flush must find out that it is late.
-        Raises `Conflict` if any other commit came between.
+        It keeps no rows across a step. It also commits when the rows change nothing (a tombstone without its key): a slower
+        flush must notice that it is late.
+        Raises `Conflict` if another commit came first.
         """
         ...
 
@@ -68,7 +68,7 @@ C = TypeVar("C", bound=Watermarked)
 
 @dataclass(frozen=True)
 class Drained:
-    """What a drain did. `settled` is what `settle` may be told, once the commit is durable."""
+    """The result of a drain. `settled` may be passed to `settle` once the commit is durable."""
 
     settled: int
     committed: bool
@@ -78,7 +78,7 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
     """Commits the scope's pending rows to its table.
 
     Raises:
-        Conflict: other commits came between in every attempt.
+        Conflict: another commit came first in every attempt.
         Corrupt: the table's watermark is beyond the log's end.
     """
     failure = Conflict("no attempt was made")
@@ -96,7 +96,7 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
         if rows is None:
             return Drained(max(watermark, hot.end), committed=False)
         committing = cold.commit(rows, hot.end)
-        del rows  # while this scope waits, others read theirs
+        del rows  # frees memory for other scopes while this one waits
         try:
             yield from committing
         except Conflict as conflict:
@@ -104,12 +104,12 @@ def drain(hot: HotScope[R], open_cold: Callable[[], ColdScope[R]], *, attempts: 
             continue
         reach("drain:committed")
         return Drained(hot.end, committed=True)
-    raise Conflict(f"in {attempts} attempts another commit came between; the last time: {failure.message}") from failure
+    raise Conflict(f"another commit came first in all {attempts} attempts; the last time: {failure.message}") from failure
 
 
 @dataclass(frozen=True)
 class StrongRead(Generic[R, C]):
-    """`rows` lie beyond the table's snapshot `cold`. Who writes what follows from them appends after `end`."""
+    """`rows` are newer than the table's snapshot `cold`. A caller that writes what follows from them appends after `end`."""
 
     rows: R | None
     cold: C
@@ -117,12 +117,12 @@ class StrongRead(Generic[R, C]):
 
 
 def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, attempts: int = 20) -> StrongRead[R, C]:
-    """A strong read: what the log has beyond the table, and the snapshot of the table that it goes with.
+    """Makes a strong read: the rows of the log that the table does not have, and the matching snapshot of the table.
 
     The log is read first. In the other order a flush and a cleanup in between would hide rows from both.
 
     Raises:
-        Conflict: the rows were cleaned away under the reader's hands in every attempt.
+        Conflict: the rows were cleaned up during the read in every attempt.
         Corrupt: the table's watermark is beyond the log's end.
     """
     hot = look()
@@ -138,7 +138,7 @@ def read_hot(look: Callable[[], HotScope[R]], open_cold: Callable[[], C], *, att
 
 
 def _checked(watermark: int | None, hot: HotScope[R]) -> int:
-    """The watermark, if it can be one of this log: a flush that began later may have raised it beyond our look."""
+    """Returns the watermark if it can belong to this log: a flush that started later may have raised it beyond our view."""
     if watermark is None:
         return NOTHING
     if watermark > hot.end and watermark > (end := hot.again().end):

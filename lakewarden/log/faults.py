@@ -1,4 +1,4 @@
-"""What is lost of a table's log."""
+"""The lost parts of a table's log."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Protocol
 
 
 class LogFaults(Protocol):
-    """True where anything is lost."""
+    """Returns whether anything is lost."""
 
     def __bool__(self) -> bool: ...
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """All whose rows, as they were acknowledged, are lost from the log."""
+        """The positions whose acknowledged rows are lost from the log."""
         ...
 
     @property
     def rows(self) -> Mapping[int, int | None]:
-        """By lost position, how many rows it had; None where that is not known."""
+        """The number of rows by lost position; None when unknown."""
         ...
 
     @property
     def carry(self) -> Sequence[str]:
-        """Objects with rows of earlier positions that no flush has taken, and that are lost too."""
+        """Lost objects with rows of earlier positions that no flush has taken."""
         ...
 
     @property
     def summary(self) -> str:
-        """The same in words, as `the segments of positions 3, 4 are lost`."""
+        """The same in words, such as `the segments of positions 3, 4 are lost`."""
         ...

@@ -1,4 +1,4 @@
-"""The write logs of a warehouse: one object of each in a process, whoever asks for it."""
+"""The write logs of a warehouse: one object per log in a process, shared by all callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewarden.log.view import LogView, LogViews
 from lakewarden.storage.objects import ObjectStore
 
 _KEPT = 256
-"""Logs that stay open although nothing holds them, those used last: each knows where its log ends without a look."""
+"""The most recently used logs stay open although no caller holds them: each knows the end of its log without a listing."""
 
 
 class Logs:
@@ -32,7 +32,7 @@ class Logs:
         self._lock = threading.Lock()
 
     def of(self, log_id: str, terms: Callable[[], LogTerms]) -> TableLog:
-        """The log: one object as long as anything holds it, and a while longer."""
+        """Returns the log: one object as long as a caller holds it, and a while longer."""
         with self._lock:
             log = self._open.get(log_id)
             if log is None:
@@ -44,11 +44,11 @@ class Logs:
             return log
 
     def opened(self, log_id: str) -> TableLog:
-        """A log that the caller has open. Raises `KeyError` where nothing holds it."""
+        """Returns a log that is already open. Raises `KeyError` when it is not."""
         return self._open[log_id]
 
     def views(self) -> LogViews[LogView]:
-        """Every log in which there is something, by one listing. Those of dropped tables are left out.
+        """Reads every log that is not empty, by one listing. Leaves out the logs of dropped tables.
 
         For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
         """
@@ -60,10 +60,10 @@ class Logs:
         return found
 
     def remove(self, log_id: str, before: datetime) -> bool:
-        """Removes what is left of the log of a dropped table; whether it is gone. One that was written to since has to wait."""
+        """Removes what is left of a dropped table's log; returns whether it is gone. A log written to since then has to wait."""
         return remove_seal(self._store, log_id, before)
 
 
 def reader_of(store: ObjectStore, log_id: str) -> LogReader:
-    """For a task, which has the place of the state and the log's id alone."""
+    """Returns the reader for a task, which only has the place of the state and the log's id."""
     return ObjectReader(store, log_id)

@@ -2,14 +2,14 @@
 
     seq = position << 28 | bucket << 20 | ordinal
 
-So rows are in the order of their segments' positions, and within a segment in the order in which they lie there. The
+So rows are ordered by their segments' positions, and within a segment by their order there. The
 eight bits of the bucket keep the rows of a table's partitions apart.
 """
 
 from __future__ import annotations
 
 ORDINALS = 1 << 20
-"""Rows that one segment can number."""
+"""The number of rows that one segment can number."""
 
 _SHIFT = 28
 
@@ -29,10 +29,10 @@ def position_of(seq: int) -> int:
 
 
 def end_of(position: int) -> int:
-    """The last possible `_seq` of a position; `NOTHING` for `NOTHING`."""
+    """Returns the last possible `_seq` of a position; `NOTHING` for `NOTHING`."""
     return (position + 1 << _SHIFT) - 1
 
 
 def whole(seq: int) -> int:
-    """The end of the last position all of whose rows are at or below `seq`."""
+    """Returns the end of the last position all of whose rows are at or below `seq`."""
     return end_of(position_of(seq + 1) - 1)

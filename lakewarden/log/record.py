@@ -1,6 +1,6 @@
 """Rows of the log in Arrow: a chunk is one record batch message without its schema, which follows from the table's.
 
-A table's schema version says what a chunk holds, so that ten thousand small chunks do not repeat it ten thousand times.
+A chunk names its table's schema version, so that ten thousand small chunks do not repeat the schema ten thousand times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OP = "_op"
 SEQ = "_seq"
 
 TARGET = "_target"
-"""In the log of a STREAM table: the `_seq` of the row that a delete takes away."""
+"""In the log of a STREAM table: the `_seq` of the row that a delete removes."""
 
 UPSERT = 0
 DELETE = 1
@@ -33,7 +33,7 @@ COLUMN_ID = b"lakewarden.column_id"
 """Key of a field's metadata: the id of the catalog's column."""
 
 _FEW = 8
-"""Rows of a call for which it pays to keep what is the same each time."""
+"""Up to this many rows in a call, it pays to cache what is the same each time."""
 
 _COPIED_AT_ONCE = 1 << 30
 """Arrow's offsets of text are 32 bits: rows are gathered in parts whose text stays well below 2 GiB."""
@@ -56,10 +56,10 @@ def log_schema(schema: TableSchema) -> pa.Schema:
 
 
 def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | pa.ChunkedArray[Any], op: int) -> LogBatch:
-    """Rows as the log takes them. Columns that are absent are null, so the rows of deletes may have the key alone.
+    """Returns the rows in the form of the log. Absent columns are null, so the rows of a delete may have only the key.
 
     Raises:
-        InvalidArgument: a column is not the table's, or not of its type.
+        InvalidArgument: the table does not have a column, or has it with another type.
     """
     wanted, types = _owned_schema(schema)
     given = dict(zip(rows.column_names, rows.columns, strict=True))
@@ -77,7 +77,7 @@ def log_batch(schema: TableSchema, rows: pa.Table, users: str | pa.Array[Any] | 
 
 @lru_cache(maxsize=1024)
 def _owned_schema(schema: TableSchema) -> tuple[pa.Schema, dict[str, pa.DataType]]:
-    """The same with `_user`, and the types by name."""
+    """Returns the same with `_user`, and the types by name."""
     owned = log_schema(schema).append(pa.field(USER, pa.string()))
     return owned, {field.name: field.type for field in owned}
 
@@ -100,7 +100,7 @@ def _as_type(column: pa.ChunkedArray[Any] | None, kind: pa.DataType, rows: int) 
 
 
 def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
-    """The rows as chunks, scope by scope; within a scope they keep their order."""
+    """Returns the rows as chunks, scope by scope; within a scope they keep their order."""
     rows = batch.rows
     data = rows.drop_columns([USER])
     owners = rows.column(USER)
@@ -126,7 +126,7 @@ def _by_owner(data: pa.Table, owners: pa.DictionaryArray[Any, Any], limit: int) 
 def _parts(
     data: pa.Table, order: np.ndarray, users: list[str], counts: np.ndarray
 ) -> Iterator[tuple[pa.Table, list[str], list[int]]]:
-    """The rows in a new order, in parts of whole users that are small enough to be gathered at once."""
+    """Returns the rows in a new order, in parts of whole users that are small enough to be gathered at once."""
     ends = np.cumsum(counts)
     rows_at_once = max(1, int(_COPIED_AT_ONCE // max(1, data.nbytes // len(data))))
     whole = data.combine_chunks() if data.nbytes < _COPIED_AT_ONCE else data
@@ -139,7 +139,7 @@ def _parts(
 
 
 def _chunk_rows(data: pa.Table, settings: LogSettings) -> int:
-    """Rows of one user that go into one chunk: a chunk has to fit a segment."""
+    """Splits the rows of one user into chunks: a chunk has to fit a segment."""
     bytes_per_row = data.nbytes // max(1, len(data)) + 1
     return max(1, min(settings.segment_max_rows, settings.segment_max_bytes // bytes_per_row))
 
@@ -166,16 +166,16 @@ def _cut_out(batches: list[pa.RecordBatch], user: str, start: int, size: int) ->
 
 
 def _alone(batch: pa.RecordBatch, start: int, size: int) -> memoryview:
-    """The rows encoded, and no byte of their neighbours: Arrow fills a slice's buffers up with what lies behind it."""
+    """Encodes the rows without a byte of their neighbours: Arrow pads a slice's buffers with what follows it."""
     own = batch if size == batch.num_rows else batch.take(np.arange(start, start + size))
     return memoryview(own.serialize())
 
 
 def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[TableSchema, ...]) -> pa.Table:
-    """Chunks as one table: the columns of the newest schema, `_seq`, `_op`.
+    """Decodes chunks to one table: the columns of the newest schema, `_seq`, `_op`.
 
-    Columns are matched by their id: those that the newest schema does not know are dropped, those that a chunk's
-    schema did not know have their initial value.
+    Columns are matched by their id. Those that the newest schema does not have are dropped; those that a chunk's
+    schema did not have get their initial value.
     """
     parts = [_columns(chunk, each, schemas) for chunk, each in zip(data, where, strict=True)]
     wanted = hot_schema(schemas[-1])
@@ -211,7 +211,7 @@ def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...]) -
 
 
 def _as_newest(table: pa.Table, written: TableSchema, newest: TableSchema) -> pa.Table:
-    """The columns of the newest schema by their ids, from rows of an older one."""
+    """Returns the columns of the newest schema by their ids, from rows of an older one."""
     at = {column.id: index for index, column in enumerate(written.columns)}
     columns = [
         table.column(at[column.id]).cast(column.type.arrow)

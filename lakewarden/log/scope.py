@@ -1,4 +1,4 @@
-"""One scope's part of a table's log, in Arrow: what flushes drain and strong reads read."""
+"""One scope's part of a table's log, in Arrow: the input of flushes and strong reads."""
 
 from __future__ import annotations
 

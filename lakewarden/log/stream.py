@@ -1,6 +1,6 @@
-"""Rows of STREAM tables: they live in the log alone, until their time is over.
+"""Rows of STREAM tables, which are kept only in the log, until they expire.
 
-What has expired is decided by the moment that stands in a segment and the clock that is passed in, to the millisecond.
+A row expires by the moment in its segment and the clock that is passed in, to the millisecond.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ATTEMPTS = 100
 
 @dataclass(frozen=True)
 class Expired:
-    """What an eviction takes of one scope: all up to `end`."""
+    """The rows that an eviction removes from one scope: all up to `end`."""
 
     user: str
     rows: int
@@ -36,10 +36,10 @@ class Expired:
 
 
 def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl_seconds: int, now: datetime) -> pa.Table:
-    """The rows whose time is not over, in order: the newest schema's columns and `_seq`.
+    """Returns the rows that have not expired, in order: the newest schema's columns and `_seq`.
 
     Raises:
-        Conflict: evictions kept taking rows away while they were read.
+        Conflict: evictions kept removing rows while they were read.
     """
     for _ in range(_ATTEMPTS):
         pending = log.view().pending.get(user)
@@ -54,9 +54,9 @@ def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl
 
 
 def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expired | None:
-    """The oldest rows of a scope that its table's EVICTION_STRATEGY gives up; None if there are none.
+    """Returns the oldest rows of a scope that its table's EVICTION_STRATEGY removes; None if there are no such rows.
 
-    Rows are given up in the order of their `_seq`: one that came later stays while an earlier one lives.
+    Rows are removed in the order of their `_seq`: a later row stays while an earlier one does.
     """
     by_time = options.eviction_strategy in ("time_based", "hybrid") and options.ttl_seconds is not None
     over = list(takewhile(lambda each: is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
@@ -79,7 +79,7 @@ def is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:
 
 
 def _beyond(ranges: tuple[RowRange, ...], limit: int) -> list[RowRange]:
-    """The oldest ranges, as many as have to go until the rest fits."""
+    """Returns the oldest ranges, as many as must be removed until the rest fits."""
     size = sum(each.length for each in ranges)
     gone: list[RowRange] = []
     for each in ranges:
@@ -91,7 +91,7 @@ def _beyond(ranges: tuple[RowRange, ...], limit: int) -> list[RowRange]:
 
 
 def _whole_positions(taken: list[RowRange], ranges: tuple[RowRange, ...]) -> list[RowRange]:
-    """Without the chunks of a segment that keeps others of the same scope: the log settles segment by segment."""
+    """Leaves out a segment that keeps other chunks of the same scope: the log settles segment by segment."""
     if len(taken) == len(ranges) or not taken:
         return taken
     kept = position_of(ranges[len(taken)].first_seq)

@@ -1,4 +1,4 @@
-"""What appends of one process read and write of a log: by it, those that read before they write can share segments."""
+"""What the appends of one process read and write in a log. With it, appends that depend on reads can share segments."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping
 Keys = frozenset[tuple[object, ...]]
 
 Touched = Mapping[str, Keys | None]
-"""By user, the primary keys of the rows that were looked for and are written; None for all of the user's rows."""
+"""By user, the primary keys of the rows that were read or are written; None for all of the user's rows."""
 
 _PUTS = 64
-"""Own puts that a call may have missed. One that missed more reads again."""
+"""The number of own puts that a call may have missed. A call that missed more reads again."""
 
 _MOST_USERS = 1000
-"""Of a put that is remembered; one of more may touch anything."""
+"""The number of keys remembered of a put. A put with more counts as touching everything."""
 
 
 def apart(one: Touched, other: Touched) -> bool:
-    """Whether neither touches a row of the other."""
+    """Returns whether neither touches a row of the other."""
     few, many = (one, other) if len(one) <= len(other) else (other, one)
     return all(_apart(keys, many[user]) for user, keys in few.items() if user in many)
 
@@ -37,7 +37,7 @@ def _apart(one: Keys | None, other: Keys | None) -> bool:
 
 
 class OwnPuts:
-    """The last puts of one writer: their positions, and what they touch."""
+    """The last puts of one writer: their positions, and the rows that they touch."""
 
     def __init__(self) -> None:
         self._puts: deque[tuple[int, Touched]] = deque(maxlen=_PUTS)
@@ -49,9 +49,9 @@ class OwnPuts:
             self._puts.append((position, touched))
 
     def passed(self, after: int, touched: Touched) -> int:
-        """The position behind which rows may come that were decided on by what was read up to `after`.
+        """Returns the position after which rows may come that depend on what was read up to `after`.
 
-        A put of this writer that touches nothing of it changes nothing in what was read. `after` itself, if any other put came.
+        A put of this writer that touches none of these rows does not change what was read. Returns `after` if another put came.
         """
         reached = after
         for position, put in self._puts:

@@ -1,4 +1,4 @@
-"""What a look at a table's log shows: the rows that are pending, all that is kept of it, and what became of a user."""
+"""Views of a table's log: the pending rows, everything that the log keeps, and the state of a user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakewarden.log.chunk import RowRange
 
 @dataclass(frozen=True)
 class PendingRows:
-    """A user's rows that no flush has settled; small and picklable, it travels to the task that flushes them."""
+    """A user's rows that no flush has settled. Small and picklable: it is sent to the task that flushes them."""
 
     user: str
     rows: int
     bytes: int
     oldest: datetime
-    """When the oldest one was stored, by its writer's clock."""
+    """When the oldest row was stored, by its writer's clock."""
     ranges: tuple[RowRange, ...]
     """Ascending by `_seq`."""
 
@@ -53,7 +53,7 @@ class LogView(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether anything of the log was ever settled."""
+        """Whether any part of the log was ever settled."""
         ...
 
 
@@ -62,7 +62,7 @@ V_co = TypeVar("V_co", bound=LogView, covariant=True)
 
 @dataclass(frozen=True)
 class LogViews(Generic[V_co]):
-    """Logs by their ids. A fault of one hides no other."""
+    """Logs by their ids. A fault of one log does not hide others."""
 
     sound: Mapping[str, V_co]
     faults: Mapping[str, Terminal]
@@ -70,16 +70,16 @@ class LogViews(Generic[V_co]):
 
 @dataclass(frozen=True)
 class UserSigns:
-    """What a log says of one user. A position is None where that never happened."""
+    """The state of one user in a log. A position is None when that never happened."""
 
     dropped: bool
-    """The table was dropped: nothing is appended any more."""
+    """The table was dropped: the log refuses all appends."""
     closed: bool
-    """The user is being erased: nothing of theirs is appended."""
+    """The user is being erased: the log refuses their rows."""
     erased: int | None
-    """The position up to which the user's rows were left out by an erasure."""
+    """The position up to which an erasure removed the user's rows."""
     rewound: int | None
-    """A position that was taken after a restore had set the user's rows back."""
+    """A position that was taken after a restore of the user's rows."""
     restarted: int | None
     """The position up to which the whole log was settled because the warehouse came from a backup."""
 
@@ -89,7 +89,7 @@ class UserSigns:
 
 
 class Trail(Protocol):
-    """A log and its history as of one moment, as far as they hold rows beyond some `_seq`."""
+    """A log and its history as of one moment, where they hold rows beyond some `_seq`."""
 
     @property
     def after(self) -> int:
@@ -101,26 +101,26 @@ class Trail(Protocol):
 
     @property
     def end(self) -> int:
-        """The last possible `_seq` of what was seen."""
+        """The last possible `_seq` of what was read."""
         ...
 
     @property
     def forgotten(self) -> int:
-        """Rows beyond this `_seq` are all there still, in the log or in its history."""
+        """All rows beyond this `_seq` still exist, in the log or in its history."""
         ...
 
     def complete_after(self, seq: int) -> bool:
-        """Whether every row of the log beyond this `_seq` is here. One scope's rows may all be here even if not."""
+        """Returns whether every row of the log beyond this `_seq` is here. If not, one scope's rows may still all be here."""
         ...
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
-        """The user's chunks with rows beyond a `_seq` (not below `after` of the trail), ascending."""
+        """Returns the user's chunks with rows beyond a `_seq` (not below `after` of the trail), ascending."""
         ...
 
     def settled_upto(self, user: str) -> int:
-        """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""
+        """Returns the highest `_seq` up to which flushes have certainly settled the user's rows; `NOTHING` when unknown."""
         ...
 
     def signs(self, mark: str) -> UserSigns:
-        """Of the user with this keyed hash."""
+        """Returns the state of the user with this keyed hash."""
         ...

@@ -1,6 +1,6 @@
-"""One column of given values as the column type's Arrow array: many at once where that is exact, else one by one.
+"""Converts one column of given values to the column type's Arrow array: all at once where that is exact, else one by one.
 
-`catalog.values.convert` decides what fits; what is faster here takes the same values and refuses the same.
+`catalog.values.convert` decides what fits; the faster ways here accept and refuse exactly the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal(), dat
 
 
 _FREE = frozenset({"BOOLEAN", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT", "BYTES"})
-"""Types for which every value of the Arrow type will do."""
+"""Types for which every value of the Arrow type is valid."""
 
 
 class Unfit(Exception):
@@ -37,11 +37,11 @@ class Unfit(Exception):
 
 
 class _NotAtOnce(Exception):
-    """No exact way for all values at once."""
+    """There is no exact way to convert all values at once."""
 
 
 _FEW = 8
-"""Values that Python compares sooner than Arrow does."""
+"""The number of values below which Python compares faster than Arrow."""
 
 _PLAIN: dict[str, frozenset[type]] = {
     "BOOLEAN": frozenset({bool}),
@@ -69,14 +69,14 @@ def from_values(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     """Python values; None is NULL.
 
     Raises:
-        Unfit: one does not fit the type; the first one that does not.
+        Unfit: a value does not fit the type; names the first such value.
     """
     if _OR_NULL[type.name].issuperset(map(_class, values)):
-        read_as = pa.float64() if type.name == "FLOAT" else type.arrow  # Arrow makes 1e300 an infinity
+        read_as = pa.float64() if type.name == "FLOAT" else type.arrow  # Arrow turns 1e300 into an infinity
         try:
             return from_array(type, pa.array(values, read_as))
         except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
-            pass  # the slow way says which
+            pass  # the slow way finds which value
     return _one_by_one(type, values)
 
 
@@ -84,7 +84,7 @@ def from_array(type: ColumnType, given: pa.Array[Any]) -> pa.Array[Any]:
     """Arrow values.
 
     Raises:
-        Unfit: one does not fit the type.
+        Unfit: a value does not fit the type.
     """
     if type.name in _FREE and given.type == type.arrow:
         return given
@@ -100,7 +100,7 @@ def from_array(type: ColumnType, given: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
-    """The value, as `catalog.values.convert` returns it, or None, `count` times."""
+    """Returns the value, as `catalog.values.convert` returns it, or None, `count` times."""
     scalar: Any = pa.scalar(value, type.arrow)
     array: pa.Array[Any] = pa.repeat(scalar, count)
     return array
@@ -121,7 +121,7 @@ def _one_by_one(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
 
 
 def _first_temporal(type: ColumnType, array: pa.Array[Any]) -> Unfit:
-    """The first that fails, found by halving: Python cannot hold every temporal value that Arrow can."""
+    """Finds the first value that fails by halving: Python cannot hold every temporal value that Arrow can."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -140,10 +140,10 @@ def _fails(type: ColumnType, array: pa.Array[Any]) -> bool:
 
 
 def single(name: str, column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[Any]:
-    """The column in one piece.
+    """Returns the column as one array.
 
     Raises:
-        InvalidArgument: it is too large for one.
+        InvalidArgument: the column is too large for one array.
     """
     if isinstance(column, pa.Array):
         return column
@@ -154,14 +154,14 @@ def single(name: str, column: pa.ChunkedArray[Any] | pa.Array[Any]) -> pa.Array[
 
 
 def unwrapped(array: pa.Array[Any]) -> pa.Array[Any]:
-    """Without dictionary, extension, view or large offsets: the values alone, which every kernel of Arrow takes."""
+    """Returns the values without dictionary, extension, view or large offsets, in a form that every Arrow kernel accepts."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         if getattr(kind, "extension_name", "") == "arrow.uuid":
             return pa.array([value and str(UUID(bytes=value)) for value in array.storage.to_pylist()], pa.string())
         return unwrapped(array.storage)
     if isinstance(array, pa.DictionaryArray):
-        return unwrapped(array.dictionary).take(array.indices)  # decoding knows no views
+        return unwrapped(array.dictionary).take(array.indices)  # decoding does not support views
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return array.cast(pa.string())
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):

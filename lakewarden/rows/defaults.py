@@ -1,4 +1,4 @@
-"""Defaults evaluated at append: one value for each row that does not give its own."""
+"""Evaluates defaults at append: one value for each row that does not have its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What default functions draw on. `user` is what CURRENT_USER() gives, where rows don't name their own users."""
+    """The inputs of default functions. `user` is the value of CURRENT_USER() when rows do not name their own users."""
 
     clock: Clock
     new_id: NewId
@@ -28,9 +28,9 @@ class Defaults:
     snowflake: Snowflake = field(default=PROCESS_SNOWFLAKE)
 
     def values(self, column: SchemaColumn, count: int, now: datetime, users: pa.Array[Any] | None = None) -> pa.Array[Any]:
-        """`count` values of the column's default; NULLs if it has none.
+        """Returns `count` values of the column's default; NULLs if it has none.
 
-        `now` is the call's one moment; `users`, one for each value, go before `user`.
+        `now` is the moment of the call; `users`, one for each value, override `user`.
         """
         arrow = column.type.arrow
         if column.default is None:

@@ -1,4 +1,4 @@
-"""Files in rows: what a caller hands in, and the reference that stands in a FILE column for it, as JSON text."""
+"""Files in rows: the upload that a caller passes in, and the reference that a FILE column holds for it, as JSON text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakewarden.rows.snowflake import PROCESS_SNOWFLAKE
 from lakewarden.settings import FilesSettings
 
 FILES = "_files"
-"""The folder of a scope in which its files lie."""
+"""The folder of a scope that holds its files."""
 
 _MAX_NAME, _MAX_EXTENSION = 50, 10
 _FOLDER = re.compile(r"f\d{4,}")
@@ -31,9 +31,9 @@ _MIME = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 
 @dataclass(frozen=True)
 class Upload:
-    """A file on its way into a FILE column: stands in a row where the reference will.
+    """A file to be stored: in a row, it takes the place of the reference.
 
-    `mime` is guessed from the name, where it is not given.
+    `mime` is guessed from the name if it is not given.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class FileRef:
-    """What a FILE column holds. `size` in bytes; `sha256` in hexadecimal digits; `sub` is the folder below `_files/`."""
+    """The value of a FILE column. `size` in bytes; `sha256` in hexadecimal digits; `sub` is the folder below `_files/`."""
 
     id: str
     sub: str
@@ -55,21 +55,21 @@ class FileRef:
     @classmethod
     def parse(cls, text: str) -> FileRef:
         """Raises:
-        Corrupt: the text is no reference of ours.
+        Corrupt: the text is not a valid reference.
         """
         try:
             found = cls(**json.loads(text))
         except (ValueError, TypeError) as error:
-            raise Corrupt(f"{text[:80]!r} is no reference to a file") from error
+            raise Corrupt(f"{text[:80]!r} is not a reference to a file") from error
         texts = (found.id, found.sub, found.name, found.mime, found.sha256)
         ours = all(isinstance(each, str) for each in texts) and found.id.isascii() and found.id.isdigit()
         if not (ours and _FOLDER.fullmatch(found.sub)):
-            raise Corrupt(f"{text[:80]!r} leads to no file of its scope")
+            raise Corrupt(f"{text[:80]!r} does not refer to a file of its scope")
         return found
 
     @classmethod
     def found(cls, text: str | None) -> FileRef | None:
-        """The reference that stands in a column, if there is one: others may have written any text there."""
+        """Returns the reference in a column, or None: other writers may have written any text there."""
         try:
             return cls.parse(text) if text else None
         except Corrupt:
@@ -81,17 +81,17 @@ class FileRef:
 
     @property
     def path(self) -> str:
-        """Where it lies, relative to the scope."""
+        """The path of the file, relative to the scope."""
         return f"{FILES}/{self.sub}/{self.id}{_stored_name(self.name)}"
 
 
 def is_stored_file(path: str) -> bool:
-    """Whether a path, relative to the scope, is one that a `FileRef` may have."""
+    """Returns whether a path, relative to the scope, is one that a `FileRef` can have."""
     return _STORED.match(path) is not None
 
 
 def without_name(path: str) -> str:
-    """The path of a stored file up to its id, for reports over many scopes: what it is called is for its owner alone."""
+    """Returns the path of a stored file up to its id, for reports over many scopes: only its owner may see its name."""
     found = _STORED.match(path)
     return found[1] if found else path
 
@@ -101,7 +101,7 @@ def file_columns(schema: TableSchema) -> list[str]:
 
 
 def references(rows: pa.Table, columns: Iterable[str]) -> Iterator[FileRef]:
-    """The files that these columns refer to, as far as the rows have them."""
+    """Yields the files that these columns refer to, where the rows have the columns."""
     for name in columns:
         texts = rows.column(name).to_pylist() if name in rows.column_names else []
         yield from (ref for text in texts if (ref := FileRef.found(text)) is not None)
@@ -117,7 +117,7 @@ class RowFile:
 
 
 Files = Sequence[tuple[FileRef, Callable[[], bytes]]]
-"""Files, and how to get at what is in them."""
+"""Files, and how to read their contents."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ class Taken:
 
 
 def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], settings: FilesSettings, now: datetime) -> Taken:
-    """Takes the uploads out of rows that are dicts; nothing is stored yet.
+    """Takes the uploads out of rows that are dicts. Stores nothing yet.
 
     Args:
-        folder: gives the folder in which the next one will lie.
+        folder: returns the folder for the next file.
 
     Raises:
-        InvalidArgument: too many files, one that is too large, of a type that is not allowed, or for a column of another type.
+        InvalidArgument: too many files, or a file that is too large, of a MIME type that is not allowed, or in a non-FILE column.
     """
     columns = file_columns(schema)
     if not columns or hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "columns") or not isinstance(rows, Iterable):
@@ -143,10 +143,10 @@ def take_files(rows: Rows, schema: TableSchema, folder: Callable[[], str], setti
     given = list(rows)
     uploads = [(at, name, value) for at, row in enumerate(given) for name, value in _uploads_of(row)]
     if len(uploads) > settings.max_per_request:
-        raise InvalidArgument(f"{len(uploads)} files are given at once; {settings.max_per_request} are allowed")
+        raise InvalidArgument(f"{len(uploads)} files in one request; at most {settings.max_per_request} are allowed")
     for _, name, upload in uploads:
         if name not in columns:
-            raise InvalidArgument(f"column {name!r} takes no file; {', '.join(columns)} of the type FILE would")
+            raise InvalidArgument(f"column {name!r} does not take files; the FILE columns are {', '.join(columns)}")
         _check(upload, settings)
     files = []
     for at, name, upload in uploads:
@@ -166,7 +166,7 @@ def _data(upload: Upload) -> bytes:
 def _check(upload: Upload, settings: FilesSettings) -> None:
     size, kind = len(upload.data), _kind(upload)
     if size > settings.max_bytes:
-        raise InvalidArgument(f"file {upload.name!r} has {size:,} bytes; {settings.max_bytes:,} are allowed")
+        raise InvalidArgument(f"file {upload.name!r} has {size:,} bytes; at most {settings.max_bytes:,} are allowed")
     if not _MIME.fullmatch(kind) or not any(fnmatchcase(kind, allowed) for allowed in settings.allowed_mime):
         raise InvalidArgument(f"file {upload.name!r} is of type {kind!r}; {', '.join(settings.allowed_mime)} are allowed")
 
@@ -182,7 +182,7 @@ def _kind(upload: Upload) -> str:
 
 
 def _stored_name(name: str) -> str:
-    """`-annual-report.pdf` of `Annual Report.PDF`; the extension alone, where nothing safe is left of the name."""
+    """Turns `Annual Report.PDF` into `-annual-report.pdf`; returns the extension alone when no safe part of the name is left."""
     base = name.replace("\\", "/").rpartition("/")[2]
     stem, dot, extension = base.rpartition(".") if "." in base else (base, "", "")
     safe_extension = re.sub(r"[^a-z0-9]", "", extension.lower())[:_MAX_EXTENSION] if dot else ""

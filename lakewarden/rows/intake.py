@@ -1,7 +1,7 @@
-"""Rows as people hand them over (dicts, pandas, polars, Arrow) as one Arrow table.
+"""Converts the rows that callers pass in (dicts, pandas, polars, Arrow) to one Arrow table.
 
-A dict may leave a column out, which is not the same as None: its default applies. Where some rows have a column and some
-have not, a mark column beside it says which (`absent_mark`); it stays with its rows through filters and slices.
+A dict may leave a column out, which differs from None: the column's default applies. If only some rows have a column,
+a mark column beside it says which (`absent_mark`); it stays with its rows through filters and slices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arr
 
 
 class ArrowStream(Protocol):
-    """Whatever gives itself out as an Arrow C stream: pyarrow, polars, DuckDB relations and others."""
+    """Anything that exports an Arrow C stream: pyarrow, polars, DuckDB relations and others."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -34,10 +34,10 @@ Rows = Iterable[Mapping[str, object]] | ArrowStream
 
 
 def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
-    """The rows with the columns that they have, in their order. Python values become the schema's types here.
+    """Returns the rows with their own columns, in their order. Converts Python values to the schema's types.
 
     Raises:
-        InvalidArgument: this is nothing that holds rows, or a column's name is no text or stands twice.
+        InvalidArgument: the argument is not a kind of rows, or a column's name is not text or appears twice.
         ConstraintViolation: a Python value does not fit its column.
     """
     if rows.__class__.__module__.partition(".")[0] == "pandas":
@@ -50,19 +50,17 @@ def to_arrow(rows: Rows, schema: TableSchema) -> pa.Table:
 
 
 def split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
-    """The rows without the column that names users, and that column.
+    """Returns the rows without the column that names users, and that column.
 
     Raises:
-        InvalidArgument: no such column, not text, or an impossible id.
-        ConstraintViolation: a NULL in it.
+        InvalidArgument: the column does not exist or is not text, or an id is invalid.
+        ConstraintViolation: the column has a NULL.
     """
     if column not in rows.column_names:
-        raise InvalidArgument(
-            f"there is no column {column!r} that could name the users; the columns are {', '.join(rows.column_names)}"
-        )
+        raise InvalidArgument(f"there is no column {column!r} to name the users; the columns are {', '.join(rows.column_names)}")
     users = rows[column].combine_chunks()
     if not (pa.types.is_string(users.type) or pa.types.is_large_string(users.type)):
-        raise InvalidArgument(f"column {column!r} names users, so it has to be text, not {users.type}")
+        raise InvalidArgument(f"column {column!r} names users, so it must be text, not {users.type}")
     if users.null_count:
         raise ConstraintViolation(f"column {column!r} names users and has {users.null_count} NULLs")
     for user in users.unique().to_pylist():
@@ -71,7 +69,7 @@ def split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
 
 
 def absent_mark(name: str) -> str:
-    """The boolean column that says which rows do not have this column. No column can be called so."""
+    """Returns the name of the boolean column that says which rows lack this column. No table column can have this name."""
     return f"{_MARK}{name}"
 
 
@@ -84,14 +82,14 @@ def _from_stream(rows: Any) -> pa.Table:
         table = pa.table(rows)
         table.validate(full=True)
     except pa.ArrowException as error:
-        raise InvalidArgument(f"the rows are no valid Arrow data: {error}") from error
+        raise InvalidArgument(f"the rows are not valid Arrow data: {error}") from error
     _check_names(table.column_names)
     columns = [unwrapped(single(name, table[name])) for name in table.column_names]
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _from_pandas(frame: Any, schema: TableSchema) -> pa.Table:
-    """pandas has no integer column with NULLs (it makes them floats) and keeps odd values as objects."""
+    """Converts a data frame. pandas has no integer column with NULLs (it uses floats) and keeps mixed values as objects."""
     if not hasattr(frame, "columns"):
         raise InvalidArgument(f"{_ACCEPTED}, not a pandas {frame.__class__.__name__}")
     names = list(frame.columns)
@@ -107,18 +105,20 @@ def _pandas_column(column: SchemaColumn | None, name: str, series: Any) -> pa.Ar
     try:
         return unwrapped(single(name, _pandas_array(series)))
     except pa.ArrowException as error:
-        raise InvalidArgument(f"column {name!r} holds values of several types, or of one that Arrow has not: {error}") from error
+        raise InvalidArgument(
+            f"column {name!r} holds values of several types, or of one that Arrow does not have: {error}"
+        ) from error
 
 
 def _pandas_array(series: Any) -> Any:
     if getattr(series.dtype, "tz", None) is None:
         return pa.array(series, from_pandas=True)
-    naive = pa.array(series.dt.tz_convert(None), from_pandas=True)  # pandas 3.1 warns about what pyarrow asks of zones
+    naive = pa.array(series.dt.tz_convert(None), from_pandas=True)  # pandas 3.1 warns about how pyarrow reads zones
     return naive.cast(pa.timestamp(naive.type.unit, tz="UTC"))
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, NaT and pandas.NA."""
+    """Returns True for None, NaN, NaT and pandas.NA."""
     return value is None or (isinstance(value, float) and math.isnan(value)) or value.__class__.__name__ in ("NaTType", "NAType")
 
 
@@ -146,7 +146,7 @@ def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema) -> pa.Tab
 
 
 def _no_columns(rows: int, schema: TableSchema) -> pa.Table:
-    """Rows of defaults only: a table cannot count them without a column."""
+    """Returns rows of defaults only: a table cannot count them without a column."""
     name = schema.names[0]
     return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
 
@@ -161,7 +161,7 @@ def _values(name: str, type: ColumnType | None, values: Sequence[object]) -> pa.
 
 
 def _foreign(values: Sequence[object]) -> pa.Array[Any]:
-    """A column that the table has not: it names the user, or is an error that its name alone will tell."""
+    """Converts a column that the table does not have: it names the users, or its name is reported later as an error."""
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
@@ -171,9 +171,9 @@ def _foreign(values: Sequence[object]) -> pa.Array[Any]:
 def _check_names(names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str):
-            raise InvalidArgument(f"column name {name!r} is no text")
+            raise InvalidArgument(f"column name {name!r} is not text")
         if is_mark(name):
             raise InvalidArgument(f"unknown column {name!r}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidArgument(f"column {twice!r} stands twice in the rows")
+        raise InvalidArgument(f"column {twice!r} appears twice in the rows")

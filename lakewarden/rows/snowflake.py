@@ -1,4 +1,4 @@
-"""Ids that fit a BIGINT, differ between processes and follow time roughly: what `SNOWFLAKE_ID()` gives."""
+"""Generates the values of `SNOWFLAKE_ID()`: ids that fit a BIGINT, differ between processes and roughly follow time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEQUENCE_BITS = 8
 class Snowflake:
     """One process's generator. Safe for threads.
 
-    Bits, from the top: 38 of time in 64ths of a second (136 years), 17 that are the process's own, 8 of sequence. Who
+    Bits, from the top: 38 of time in 64ths of a second (136 years), 17 of the process, 8 of sequence. A caller that
     takes more than 256 in a tick runs ahead of the clock (a million ids: a minute) rather than into another process's
     ids; two processes meet only if they drew the same 17 bits, at 1 in 131,072, and take ids in the same tick.
     """
@@ -29,7 +29,7 @@ class Snowflake:
         self._worker = 0
 
     def take(self, count: int, now: datetime) -> list[int]:
-        """The next ids, ascending and above all that this generator gave before."""
+        """Returns the next ids, ascending and above all that this generator returned before."""
         millis = int(now.timestamp() * 1000) - _EPOCH_MILLIS
         with self._lock:
             self._be_own_process()
@@ -46,4 +46,4 @@ class Snowflake:
 
 
 PROCESS_SNOWFLAKE = Snowflake(random_id)
-"""One for the whole process: two generators could give the same id."""
+"""One generator for the whole process: two could return the same id."""

@@ -1,4 +1,4 @@
-"""Rows checked against a table's schema, all or nothing: what passes has exactly the schema's columns and types."""
+"""Checks rows against a table's schema, all or nothing: the result has exactly the schema's columns and types."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from lakewarden.rows.violation import shown, unfit
 
 _ROW = "row: "
 _USER = "user: "
-"""Helper columns of the check for twins; no column can be called so."""
+"""Columns that the check for duplicates adds; no table column can have these names."""
 
 
 def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa.Array[Any] | None = None) -> pa.Table:
-    """The rows with the schema's columns in its order, in the catalog's Arrow types, defaults filled in.
+    """Returns the rows with the schema's columns in its order, in the catalog's Arrow types, with defaults filled in.
 
     Args:
-        rows: as `rows.intake.to_arrow` gives them.
-        users: each row's user, where one call holds rows of many: a key may stand once per user.
+        rows: as `rows.intake.to_arrow` returns them.
+        users: each row's user, when one call holds rows of many: a key may appear once per user.
 
     Raises:
-        InvalidArgument: a column that the table has not.
-        ConstraintViolation: a value that does not fit, NULL where none may be, or a key twice.
+        InvalidArgument: a column that the table does not have.
+        ConstraintViolation: a value that does not fit, NULL in a NOT NULL column, or a key twice.
     """
     given = dict(zip(rows.column_names, rows.columns, strict=True))
     _check_known(schema, given)
@@ -44,7 +44,7 @@ def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa
 
 
 def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None) -> pa.Table:
-    """The primary key's columns, checked, in key order: what a delete takes.
+    """Returns the primary key's columns, checked, in key order: the input of a delete.
 
     Raises:
         InvalidArgument: a column that is missing, or not in the key.
@@ -109,7 +109,7 @@ def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any
 
 
 def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[Any] | None) -> None:
-    """A key stands once for each user."""
+    """Checks that each key appears once per user."""
     if table.num_rows < 2:
         return
     keyed = table.select(list(primary_key)).append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))

@@ -1,4 +1,4 @@
-"""How a refused row is told: its column, its number and its value."""
+"""The error for a refused row: its column, its number and its value."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def unfit(name: str, type: ColumnType, row: int, value: object) -> ConstraintVio
 
 
 def shown(value: object) -> str:
-    """The value, cut where it is long, with its Python type where that is not plain."""
+    """Returns the value's repr, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

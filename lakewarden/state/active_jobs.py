@@ -1,7 +1,7 @@
-"""At most one active job per idempotency key: who creates the next claim of a key may enqueue its job.
+"""Allows at most one active job per idempotency key: the process that creates the key's next claim may enqueue its job.
 
-`active-jobs/<digest of the key>/<n>` names the job that claimed the key as the n-th. A claim holds as long as its job is
-active; a number that was pruned can be created again by somebody who slept, so one counts only if no newer is there.
+`active-jobs/<digest of the key>/<n>` names the n-th job that claimed the key. A claim is valid as long as its job is
+active. A paused process can create a pruned number again, so a claim counts only if there is no newer one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 _ROOT = "active-jobs"
 _KEPT = 2
 _GRACE = timedelta(seconds=60)
-"""A claim whose job is not there yet counts for so long: its maker is about to create it, or died."""
+"""How long a claim counts whose job does not exist yet: its process is about to create the job, or died."""
 
 
 class AlreadyActive(InUse):
-    """The same was asked for already, and is not over."""
+    """The same was requested before, and is not finished."""
 
     def __init__(self, key: str, job_id: str) -> None:
         super().__init__(f"already queued or running: job {job_id} has the same idempotency key {key!r}")
@@ -38,13 +38,13 @@ class _Claim:
 
 
 def claim_key(store: ObjectStore, key: str, job_id: str, now: datetime, is_active: Callable[[str], bool | None]) -> None:
-    """Takes the key for a job that is to be made.
+    """Claims the key for a job that will be created.
 
     Args:
-        is_active: whether a job is not over; None where there is no such job.
+        is_active: whether a job is unfinished; None when the job does not exist.
 
     Raises:
-        AlreadyActive: another job has it.
+        AlreadyActive: another job has the key.
     """
     prefix = f"{_ROOT}/{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     last = _newest(store, prefix)
@@ -52,7 +52,7 @@ def claim_key(store: ObjectStore, key: str, job_id: str, now: datetime, is_activ
         raise AlreadyActive(key, last.job_id)
     number = 1 if last is None else last.number + 1
     content = {"job_id": job_id, "at": now.isoformat()}  # not the key, which may name a user
-    with suppress(AlreadyThere):  # by another, or by this very call, repeated below us: the newest one tells
+    with suppress(AlreadyThere):  # by another process, or by a retry of this request: the newest claim decides
         store.create(f"{prefix}/{number:012d}", json.dumps(content, ensure_ascii=False).encode())
     won = _newest(store, prefix)
     if won is None or won.job_id != job_id:

@@ -1,7 +1,7 @@
-"""The audit log: who did, or was refused, what. Append-only: an entry is an object, made once and never changed but by the
-erasure of a user, whose keyed hash takes the place of the id.
+"""The audit log: who did what, or was refused. Append-only: an entry is an object that is never changed, except by the
+erasure of a user, whose keyed hash replaces the id.
 
-Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and so no
+Keys begin with the inverted moment, so that a listing shows the newest first. No statement's text is kept, and hence no
 password.
 """
 
@@ -24,7 +24,7 @@ _ROOT = "audit"
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One act. `action` is in capitals, as CREATE_TABLE; `details` are words for people."""
+    """One act. `action` is in capitals, such as CREATE_TABLE; `details` is text for people."""
 
     audit_id: str
     timestamp: datetime
@@ -33,7 +33,7 @@ class AuditEntry:
     target: str
     details: str = ""
     subject_user_id: str | None = None
-    """In whose place it was done."""
+    """The user in whose place it was done."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class AuditLog:
     new_id: NewId
 
     def note(self, session: Session, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
-        """Keeps one act; returns when it is durable.
+        """Stores one act; returns when it is durable.
 
         Args:
-            session: who acts. In another's place, the actor is who took it, and the subject is the other.
-            target: what it is done to, as `table:app.t` or `user:alice`.
-            subject: whose place is to be taken, where the session has not taken it yet.
+            session: who acts. In another user's place, the actor is the user who took it, and the subject is the other.
+            target: what it is done to, such as `table:app.t` or `user:alice`.
+            subject: the user whose place is requested, if the session has not taken it yet.
         """
         actor = session.actor or session
         taken = session.user if session.actor else None
@@ -59,17 +59,17 @@ class AuditLog:
         return entry
 
     def newest(self, limit: int | None = None) -> list[AuditEntry]:
-        """The last entries, newest first."""
+        """Returns the last entries, newest first."""
         return [_decode(stored.key, self.store.get(stored.key)) for stored in self.store.list(_ROOT)[:limit]]
 
     def expire(self, before: datetime) -> int:
-        """Removes the entries that are older, and says how many."""
+        """Removes older entries, and returns how many."""
         old = [stored.key for stored in self.store.list(_ROOT) if stored.key > f"{_ROOT}/{backwards(before)}"]
         self.store.delete(old)
         return len(old)
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
-        """Puts the keyed hash in place of a user's id; `found` is told of how many entries, before the first is changed."""
+        """Replaces a user's id by the keyed hash. Calls `found` with the number of entries before changing the first."""
         entries = [(stored.key, _decode(stored.key, self.store.get(stored.key))) for stored in self.store.list(_ROOT)]
         changed = [(key, other) for key, entry in entries if (other := _without(entry, user, mark)) != entry]
         found(len(changed))

@@ -13,41 +13,41 @@ from lakewarden.storage.objects import ObjectStore
 
 @dataclass(frozen=True)
 class Certificate:
-    """One attempt's, with the counts of all attempts. `user` is the keyed hash; times are ISO 8601 in UTC."""
+    """The certificate of one attempt, with the counts of all attempts. `user` is the keyed hash; times are ISO 8601 in UTC."""
 
     id: str
     erasure: str
-    """Id of the erasure: that of its first attempt."""
+    """The erasure's id: the job id of its first attempt."""
     user: str
     asked_by: str
     result: Literal["complete", "failed"]
     tables: tuple[ErasedTable, ...]
     exports: int
-    """Exports that were removed."""
+    """The number of removed exports."""
     jobs: int
-    """States of jobs in which the id became the keyed hash."""
+    """The number of job states in which the keyed hash replaced the id."""
     audit: int
-    """Entries of the audit log in which it did."""
+    """The number of such entries of the audit log."""
     old_versions: int
-    """Old versions of objects that were removed from a versioned bucket."""
+    """The number of old object versions removed from a versioned bucket."""
     to_do: str
-    """What remains to be done by hand, and how; empty where nothing is."""
+    """What remains to be done by hand, and how; empty when nothing does."""
     deep: bool
     objects_searched: int
     bytes_searched: int
     objects_read: int
     checksum: str
-    """SHA-256 over the names and sizes of all that was searched."""
+    """SHA-256 of the names and sizes of everything that was searched."""
     coincidences: int
-    """Objects of others in which the id stands as a value."""
+    """Objects of other users that contain the id as a value."""
     findings: tuple[str, ...]
-    """What was found of the user; empty where nothing was."""
+    """What was found of the user; empty when nothing was."""
     started_at: str
     finished_at: str
     uploads: int = 0
-    """Uploads to the user's places, the log's and the exports' that nobody had ended; they were given up."""
+    """The number of incomplete uploads to the places of the user, the log and the exports, which were aborted."""
     unseen: str = ""
-    """What no look could reach, and what becomes of it; empty where there is nothing of the kind."""
+    """What could not be searched, and what becomes of it; empty when there is nothing of the kind."""
 
 
 def keep_certificate(store: ObjectStore, certificate: Certificate) -> None:
@@ -56,10 +56,10 @@ def keep_certificate(store: ObjectStore, certificate: Certificate) -> None:
 
 
 def certificates(store: ObjectStore) -> list[Certificate]:
-    """All of them, oldest first.
+    """Returns all certificates, oldest first.
 
     Raises:
-        Corrupt: one cannot be read.
+        Corrupt: a certificate cannot be read.
     """
     keys = [found.key for found in store.list(ROOT) if found.key.endswith(".json")]
     return [_decoded(key, store.get(key)) for key in keys]
@@ -71,4 +71,4 @@ def _decoded(key: str, data: bytes) -> Certificate:
         tables = tuple(ErasedTable(**table) for table in said["tables"])
         return Certificate(**{**said, "tables": tables, "findings": tuple(said["findings"])})
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is no certificate: {data[:80]!r}") from error
+        raise Corrupt(f"{key} is not a certificate: {data[:80]!r}") from error

@@ -1,6 +1,6 @@
-"""Erasures of users: the keyed hashes that stand for their ids, which are under way, and the certificates.
+"""Erasures of users: the keyed hashes of their ids, the unfinished erasures, and the certificates.
 
-The key is random and made once per warehouse. Without it, nobody can try ids against the hashes that are kept.
+The key is random and created once per warehouse. Without it, ids cannot be tried against the stored hashes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK_DIGITS = 32
 
 @dataclass(frozen=True)
 class ErasedTable:
-    """What one table had of the user."""
+    """The number of the user's rows and files in one table."""
 
     table: str
     hot_rows: int = 0
@@ -38,21 +38,21 @@ class ErasedTable:
 
 @dataclass(frozen=True)
 class Counts:
-    """What an erasure found of the user, noted before it goes: so whoever goes on with it certifies the whole.
+    """What an erasure found of the user, noted before it is removed, so that a later attempt can certify the whole.
 
-    Nothing of a closed user is added, so a later attempt finds what an earlier one found, or less: the larger count holds.
+    Nothing is added for a closed user, so a later attempt finds as much as an earlier one, or less: the larger count is right.
     """
 
     tables: tuple[ErasedTable, ...] = ()
     exports: int = 0
     jobs: int = 0
-    """States of jobs that named the user."""
+    """The number of job states that named the user."""
     audit: int = 0
-    """Entries of the audit log that named the user."""
+    """The number of audit log entries that named the user."""
     old_versions: int = 0
-    """Old versions of objects that were removed from a versioned bucket, by all attempts."""
+    """The number of old object versions that all attempts removed from a versioned bucket."""
     uploads: int = 0
-    """Uploads that somebody never ended, given up by all attempts."""
+    """The number of incomplete uploads that all attempts aborted."""
 
     def of(self, table: str) -> ErasedTable:
         return next((found for found in self.tables if found.table == table), ErasedTable(table))
@@ -71,7 +71,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Erasure:
-    """One that is under way. `tables` are ids of tables, `job_id` that of its first attempt."""
+    """An unfinished erasure. `tables` are ids of tables, `job_id` is that of its first attempt."""
 
     job_id: str
     mark: str
@@ -82,33 +82,33 @@ class Erasure:
 
 
 class Erasures:
-    """Those of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+    """The erasures of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def mark(self, user: str) -> str:
-        """The keyed hash of a user's id: HMAC-SHA-256, its first 128 bits."""
+        """Returns the keyed hash of a user's id: the first 128 bits of its HMAC-SHA-256."""
         return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
 
     def begin(self, wanted: Erasure, live: frozenset[str]) -> Erasure:
-        """Notes the erasure, or goes on with one of the same user that was interrupted, which may grow to more tables.
+        """Notes the erasure, or continues an interrupted one of the same user, which may grow to more tables.
 
         Args:
-            live: ids of the tables that are there.
+            live: ids of the tables that exist.
 
         Raises:
-            Conflict: one of the same user is under way over a table that is not wanted now.
+            Conflict: an unfinished erasure of the same user covers a table that this request does not name.
         """
         key = f"{_OPEN}/{wanted.mark}"
         with suppress(AlreadyThere):
             self._store.create(key, _encoded(wanted))
         found = self.under_way(wanted.mark)
         if found is None:
-            raise Conflict("an erasure of this user ended just now; ask for it again")
+            raise Conflict("an erasure of this user has just finished; request it again")
         if not live.intersection(found.tables).issubset(wanted.tables):
             raise Conflict(
-                f"erasure {found.job_id} of this user, over other tables too, is not over; ask for that one again first"
+                f"erasure {found.job_id} of this user, which covers other tables too, is not finished; request that one again"
             )
         grown = replace(found, tables=wanted.tables)
         if grown != found:
@@ -116,7 +116,7 @@ class Erasures:
         return grown
 
     def over(self, table_id: str) -> list[Erasure]:
-        """Those under way over one table."""
+        """Returns the unfinished erasures that cover one table."""
         marks = [stored.key.rpartition("/")[2] for stored in self._store.list(_OPEN)]
         return [found for mark in marks if (found := self.under_way(mark)) is not None and table_id in found.tables]
 
@@ -133,34 +133,34 @@ class Erasures:
             tables = tuple(ErasedTable(**table) for table in counts.pop("tables"))
             return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment, counts=Counts(tables, **counts))
         except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{self._store.uri}/{key} is no erasure: {data[:80]!r}") from error
+            raise Corrupt(f"{self._store.uri}/{key} is not an erasure: {data[:80]!r}") from error
 
     def note(self, erasure: Erasure, counts: Counts) -> Erasure:
-        """Keeps what was found, if it is news."""
+        """Stores what was found, if it is new."""
         noted = replace(erasure, counts=counts)
         if noted != erasure:
             self._store.put(f"{_OPEN}/{erasure.mark}", _encoded(noted))
         return noted
 
     def end(self, erasure: Erasure) -> None:
-        """It is over, or given up."""
+        """Removes the erasure: it is finished, or given up."""
         self._store.delete([f"{_OPEN}/{erasure.mark}"])
 
     def remember(self, mark: str, now: datetime) -> None:
-        """Keeps when a user was erased from everything: who began before that may still come with the id."""
+        """Stores when a user was erased from everything: a process that started earlier may still write the id."""
         self._store.put(f"{_OVER}/{mark}", now.isoformat().encode())
 
     def since(self, mark: str, began: datetime) -> bool:
-        """Whether the user is being erased, or was from everything since that moment."""
+        """Returns whether the user is being erased, or was erased from everything since that moment."""
         try:
             return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
         except Missing:
             return self.under_way(mark) is not None
         except ValueError as error:
-            raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is no moment: {error}") from error
+            raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is not a moment: {error}") from error
 
     def among(self, marks: Collection[str], began: datetime) -> set[str]:
-        """Those of the users of whom `since` says so, by one listing."""
+        """Returns the users for whom `since` is true, by one listing."""
         known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
         return {mark for mark in known.intersection(marks) if self.since(mark, began)}
 
@@ -168,7 +168,7 @@ class Erasures:
     def _key(self) -> bytes:
         with suppress(Missing):
             return self._store.get(_KEY)
-        with suppress(AlreadyThere):  # another process made it in between: its key holds
+        with suppress(AlreadyThere):  # another process created it first: its key counts
             self._store.create(_KEY, secrets.token_bytes(32))
         return self._store.get(_KEY)
 

@@ -1,4 +1,4 @@
-"""Which users were exported where, by keyed hash: an erasure has to find the copies that Lakewarden itself made."""
+"""Records which users were exported where, by keyed hash: an erasure has to find the copies that Lakewarden made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = "exports"
 
 @dataclass(frozen=True)
 class ExportRecord:
-    """One export. It is kept before the first file is copied, so an interrupted one is known too."""
+    """One export. It is recorded before the first file is copied, so that an interrupted export is known too."""
 
     job_id: str
     mark: str
@@ -26,7 +26,7 @@ class ExportRecord:
 
 
 class Exports:
-    """Those of one warehouse; `store` is rooted at its `_lakewarden/`."""
+    """The exports of one warehouse; `store` is rooted at its `_lakewarden/`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -35,8 +35,10 @@ class Exports:
         self._store.create(_key(record), json.dumps(asdict(record), ensure_ascii=False).encode())
 
     def of(self, mark: str) -> list[ExportRecord]:
-        """Raises:
-        Corrupt: a record cannot be read.
+        """Returns the exports of one user.
+
+        Raises:
+            Corrupt: a record cannot be read.
         """
         return [_decoded(found.key, self._store.get(found.key)) for found in self._store.list(f"{ROOT}/{mark}")]
 
@@ -53,4 +55,4 @@ def _decoded(key: str, data: bytes) -> ExportRecord:
         content = json.loads(data)
         return ExportRecord(**{**content, "tables": tuple(content["tables"])})
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is no record of an export: {data[:80]!r}") from error
+        raise Corrupt(f"{key} is not a record of an export: {data[:80]!r}") from error

@@ -1,4 +1,4 @@
-"""What is known of scopes' Delta tables beside the tables themselves, in arrays: of one scope by its keyed hash, or of all."""
+"""What is known of scopes' Delta tables besides the tables themselves, in arrays, by the keyed hashes of the scopes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SCHEMA = pa.schema(
         ("forgotten", pa.bool_()),
     ]
 )
-"""`scope` is the keyed hash of the user, or of the empty name where the table has one scope. Sorted by it, each once. Counts
-and versions only: no value of a row, and no name."""
+"""`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
+Holds only counts and versions: no value of a row, and no name."""
 
 _Numbers = NDArray[np.uint64]
 
@@ -40,20 +40,20 @@ _COUNTS = ("version", "watermark", "rows", "deleted_upto")
 
 @dataclass(frozen=True)
 class Known:
-    """A scope's Delta table as it was when this was noted, durably: it cannot have less now.
+    """The durable state of a scope's Delta table when this was noted: it cannot have less now.
 
-    Of two notes the one with the higher watermark holds, of those with the same one a forgotten one, and then the one with
-    the higher version. So notes can be put together in any order, and as often as one likes.
+    Of two notes the one with the higher watermark counts; of those with the same, a forgotten one, and then the one with
+    the higher version. So notes can be joined in any order, and any number of times.
     """
 
     version: int
     watermark: int
-    """`NOTHING` where no flush has committed."""
+    """`NOTHING` when no flush has committed."""
     rows: int
     deleted_upto: int = NOTHING
-    """Watermark of the last flush or restore that took rows away; `NOTHING` where none did."""
+    """Watermark of the last flush or restore that removed rows; `NOTHING` when none did."""
     forgotten: bool = False
-    """The table was given up: erased, or swept away. What comes at its place later starts again."""
+    """The table was given up: erased or swept. A later table at its place starts again."""
 
     @property
     def rank(self) -> tuple[int, bool, int]:
@@ -86,23 +86,23 @@ class FloorPlace:
 
 
 class KnownScopes:
-    """Notes of many scopes; found by bisection, joined without a loop over them."""
+    """Notes of many scopes: lookup by bisection, join without a loop over scopes."""
 
     def __init__(self, table: pa.Table) -> None:
-        """`table` is of `SCHEMA` (more columns do no harm) and sorted by `scope`."""
+        """`table` is of `SCHEMA` (more columns are allowed) and sorted by `scope`."""
         self.table = table.select(SCHEMA.names).combine_chunks()
         self._high, self._low = _halves(self.table)
 
     @classmethod
     def of(cls, known: Mapping[str, Known]) -> KnownScopes:
-        """By keyed hash, in hexadecimal digits."""
+        """Returns the notes by keyed hash, in hexadecimal digits."""
         rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
         columns = [[mark for mark, _ in rows], *([getattr(one, name) for _, one in rows] for name in SCHEMA.names[1:])]
         return cls(pa.table([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
 
     @classmethod
     def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
-        """All scopes of the parts, the notes of each joined as `Known.joined` does."""
+        """Returns all scopes of the parts, with the notes of each joined as by `Known.joined`."""
         table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)]).combine_chunks()
         if not table.num_rows:
             return cls(table)
@@ -132,7 +132,7 @@ class KnownScopes:
 
 
 def _halves(table: pa.Table) -> tuple[_Numbers, _Numbers]:
-    """The hashes as two columns of numbers that sort as they do."""
+    """Returns the hashes as two columns of numbers that sort in the same order."""
     if not table.num_rows:
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
     hashes = cast("Any", table.column("scope").combine_chunks())

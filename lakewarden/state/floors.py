@@ -1,10 +1,10 @@
-"""Floors: what was settled of a table, kept where a loss of the log, or of the tables, does not reach it.
+"""Floors: what was settled of a table, stored where a loss of the log or of the tables does not reach it.
 
 Each table has a floor on every storage with scopes of it, under `.lakewarden-floor/<table id>/`, and one in the warehouse's
-state, under `known/<table id>/`. A floor is a set of objects that are created and never changed: each has a position up to
-which the log was there when scopes were settled, in its name, and what was known of those scopes then. A job adds one before
-it settles the log. Now and then the small ones become one, which is what bounds how many there are: notes can be put together
-in any order, so whoever does it late, or twice, does no harm.
+state, under `known/<table id>/`. A floor is a set of objects that are never changed: each has, in its name, a position
+up to which the log existed when scopes were settled, and holds what was known of those scopes. A job adds one before
+it settles the log. Now and then the small ones are merged, which bounds their number: notes can be joined
+in any order, so a late or repeated merge does no harm.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 RECENT_SECONDS = 60.0
-"""How old a look may be for comparing with it: what is known only grows, so an older one finds less, and nothing wrong."""
+"""Seconds for which a read is reused for comparisons: what is known only grows, so an older read finds less, not wrong."""
 
 _JOINED = 4
-"""Small objects that are worth becoming one."""
+"""The number of small objects that are worth merging."""
 
 _ATTEMPTS = 20
 _STORAGES = b"storages"
@@ -36,7 +36,7 @@ _STORAGES = b"storages"
 
 @dataclass(frozen=True)
 class _Part:
-    """One object: what it knows, and the positions that its maker saw on storages."""
+    """One object: its notes, and the positions that its writer saw on storages."""
 
     scopes: KnownScopes
     storages: Mapping[str, int]
@@ -44,21 +44,21 @@ class _Part:
 
 @dataclass(frozen=True)
 class FloorLook:
-    """A floor as of one look: all that its objects know."""
+    """A floor as of one read: the notes of all its objects."""
 
     position: int = NOTHING
-    """The highest position that was settled; `NOTHING` where nothing is known."""
+    """The highest position that was settled; `NOTHING` when nothing is known."""
     storages: Mapping[str, int] = field(default_factory=dict)
-    """By id, the highest position that the floor on a storage was seen to have. Only in the state's floor."""
+    """By storage id, the highest position seen in the floor on that storage. Only in the state's floor."""
     parts: tuple[KnownScopes, ...] = ()
 
     def known(self, mark: str) -> Known | None:
-        """What is known of the scope with this keyed hash."""
+        """Returns what is known of the scope with this keyed hash."""
         found = [known for part in self.parts if (known := part.get(mark)) is not None]
         return reduce(Known.joined, found) if found else None
 
     unreadable: tuple[str, ...] = ()
-    """Names of objects that cannot be read; only `Floor.examine` passes them over."""
+    """Names of objects that cannot be read; only `Floor.examine` skips them."""
 
     def all(self) -> KnownScopes:
         return KnownScopes.union(self.parts)
@@ -73,23 +73,23 @@ class Floor:
         self._new_id = new_id
         self._parts: dict[str, _Part] = {}
         self._sizes: dict[str, int] = {}
-        """Bytes of the objects that the last listing showed, and of those that were added since."""
+        """Returns the bytes of the objects in the last listing, and of those added since."""
         self._looked: tuple[float, FloorLook] | None = None
         self._lock = threading.Lock()
 
     @property
     def seen(self) -> int:
-        """The highest position that the last listing showed, or that was added since."""
+        """Returns the highest position in the last listing, or added since."""
         return max(map(_position, self._sizes), default=NOTHING)
 
     def position(self) -> int:
-        """The highest position that was settled, by one listing; `NOTHING` where nothing is known."""
+        """Returns the highest position that was settled, by one listing; `NOTHING` when nothing is known."""
         with self._lock:
             self._list()
             return self.seen
 
     def look(self, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> FloorLook:
-        """The floor now, or as this process saw it at most so many seconds ago.
+        """Returns the floor now, or as this process read it at most `within` seconds ago.
 
         Raises:
             Corrupt: an object cannot be read.
@@ -101,7 +101,7 @@ class Floor:
             return self._looked[1]
 
     def examine(self) -> FloorLook:
-        """All that can be read of the floor, and what cannot. Positions are in the objects' names, so those are all there."""
+        """Returns what can be read of the floor, and what cannot. No position is missing: they are in the objects' names."""
         unreadable: set[str] = set()
 
         def read(key: str) -> _Part:
@@ -116,7 +116,7 @@ class Floor:
         return replace(_joined(found), unreadable=tuple(key for key in found if key in unreadable))
 
     def mend(self, unreadable: Sequence[str], known: KnownScopes, storages: Mapping[str, int]) -> None:
-        """Puts one object with this knowledge in the place of those that cannot be read; durable when it returns."""
+        """Replaces the objects that cannot be read by one with these notes; durable when it returns."""
         with self._lock:
             last = max(map(_position, unreadable))
             self._store.create(self._key(last), _encoded(known, storages))
@@ -124,13 +124,13 @@ class Floor:
             self._looked = None
 
     def add(self, position: int, known: Mapping[str, Known] | KnownScopes, storages: Mapping[str, int] | None = None) -> None:
-        """Notes what is known of scopes (by keyed hash), and that the log was there up to the position; durable when it
-        returns. Small objects of the last look become one with it."""
+        """Notes what is known of scopes (by keyed hash), and that the log existed up to the position; durable when it
+        returns. Merges small objects of the last listing into the new one."""
         with self._lock:
             absorbed = self._small()
             try:
                 parts = [self._parts.get(key) or self._part(key) for key in absorbed]
-            except Missing:  # others have made one of them
+            except Missing:  # another process has merged them
                 absorbed, parts = [], []
             seen = _highest([storages or {}, *(part.storages for part in parts)])
             news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
@@ -147,7 +147,7 @@ class Floor:
                 self._looked = (self._looked[0], _joined(self._parts))
 
     def remove(self) -> None:
-        """Forgets all of it, with its table."""
+        """Removes the whole floor, with its table."""
         with self._lock:
             self._store.delete(self._list())
             self._parts, self._sizes, self._looked = {}, {}, None
@@ -161,11 +161,11 @@ class Floor:
             try:
                 return {key: read(key) for key in self._list()}
             except Missing:
-                continue  # it became part of another one since the listing
+                continue  # it was merged into another object since the listing
         raise Conflict(f"{self._store.uri}/{self._prefix} changed {_ATTEMPTS} times while it was read; try again")
 
     def _key(self, last: int) -> str:
-        """A new name that says that last position."""
+        """Returns a new name with that last position."""
         return f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
 
     def _part(self, key: str) -> _Part:
@@ -181,7 +181,7 @@ class Floor:
             ) from error
 
     def _small(self) -> list[str]:
-        """Objects that are to become one: the smallest, each no larger than those before it together, if they are enough."""
+        """Returns the objects to merge: the smallest, each no larger than those before it together, if there are enough."""
         chosen: list[str] = []
         size = 0
         for key, bytes_ in sorted(self._sizes.items(), key=lambda item: item[1]):
@@ -198,7 +198,7 @@ class Floor:
 
 @lru_cache(maxsize=4096)
 def floor_at(place: FloorPlace) -> Floor:
-    """One for the whole process, so that what was read once is there for everybody."""
+    """Returns one object per process, so that all callers share what was read."""
     return Floor(open_store(place.location), place.prefix)
 
 
@@ -231,5 +231,5 @@ def _is_part(key: str) -> bool:
 
 
 def _position(key: str) -> int:
-    """Names begin with how many positions were settled: one more than the last."""
+    """Reads a position from a name, which begins with the number of settled positions: one more than the last."""
     return int(key.rpartition("/")[2][:20]) - 1

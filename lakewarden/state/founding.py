@@ -1,4 +1,4 @@
-"""warehouse.json: the id and the format of a warehouse, and how a new one comes to be."""
+"""warehouse.json: the id and the format of a warehouse, and the creation of a new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakewarden.storage.probe import probe
 FILE = "warehouse.json"
 
 FIRST_FORMAT = 1
-"""What releases before the first one of format 2 made: no identities, no floors, segments that do not name each other."""
+"""The format of early releases: no identities, no floors, and segments that do not name their predecessors."""
 
 NEWEST_FORMAT = 2
 """Storages have identities, tables have floors, and segments name their predecessors (docs/decisions/0018, 0020)."""
@@ -28,16 +28,18 @@ NEWEST_FORMAT = 2
 
 @dataclass(frozen=True)
 class Identity:
-    """Which warehouse it is, and the format of what is under `_lakewarden/`."""
+    """The id of a warehouse, and the format of the objects under `_lakewarden/`."""
 
     format: int
     id: str
 
 
 def read_identity(state: ObjectStore) -> Identity:
-    """Raises:
-    Missing: there is no warehouse.
-    Corrupt: the file cannot be read, or is of a later format.
+    """Reads warehouse.json.
+
+    Raises:
+        Missing: the warehouse does not exist.
+        Corrupt: the file cannot be read, or is of a later format.
     """
     text = state.get(FILE)
     try:
@@ -54,8 +56,8 @@ def read_identity(state: ObjectStore) -> Identity:
 
 
 def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> Identity:
-    """Makes a warehouse once its own storage has been tried. Of several processes the first decides: the marker of its storage
-    names the id, and warehouse.json, which comes last, repeats it.
+    """Creates a warehouse after probing its own storage. Of several processes the first one wins: the marker of its storage
+    names the id, and warehouse.json, which is created last, repeats it.
 
     Raises:
         InUse: the storage's place has the data of another warehouse.
@@ -72,7 +74,7 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
     owner = claim(data, Owner(new_id(), identity))
     if owner.identity != identity:
         raise InUse(
-            f"cannot make a warehouse at {uri}: {data.uri} has the data of warehouse {owner.warehouse}, whose {state.uri} is"
+            f"cannot create a warehouse at {uri}: {data.uri} has the data of warehouse {owner.warehouse}, whose {state.uri} is"
             " missing: restore that from a backup, or choose another place"
         )
     with suppress(AlreadyThere):

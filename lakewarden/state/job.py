@@ -1,4 +1,4 @@
-"""A job: its name, its states, what it comes to, and its form in the job log."""
+"""A job: its id, its states, its outcome, and its form in the job log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
 Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
-"""`specs.QUEUEABLE`, for callers' types."""
+"""`specs.QUEUEABLE` as a type for callers."""
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 
@@ -27,7 +27,7 @@ _MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
 
 @dataclass(frozen=True)
 class Job:
-    """One requested operation over one or more scopes. `parameters` are what was asked for, as text."""
+    """One requested operation over one or more scopes. `parameters` are those of the request, as text."""
 
     job_id: str
     job_type: Operation
@@ -38,13 +38,13 @@ class Job:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     step: int = 0
-    """How many states it had before this one."""
+    """The number of states before this one."""
     idempotency_key: str | None = None
     retry_count: int = 0
     updated_at: datetime | None = None
-    """When its runner last showed that it lives."""
+    """When its runner last reported that it is alive."""
     node_id: str | None = None
-    """Which process runs it, or did."""
+    """The process that runs it, or ran it."""
     exception_trace: str | None = None
 
     @property
@@ -53,12 +53,12 @@ class Job:
 
 
 def new_job_id(operation: Operation, clock: Clock, new_id: NewId) -> str:
-    """`FL-` and so on, then the moment in milliseconds and eight random digits: unique, and sorted by time."""
+    """Returns a job id: `FL-` and so on, the moment in milliseconds and eight random digits. Unique, and sorted by time."""
     return f"{SPECS[operation].prefix}-{to_millis(clock()):012x}-{new_id()[:8]}"
 
 
 def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
-    """A job's status, and its reports in one line."""
+    """Returns a job's status, and its reports in one line."""
     counts = Counter(report.outcome for report in reports)
     message = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing to do"
     first = next((report for report in reports if report.fault), None)
@@ -68,20 +68,20 @@ def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
 
 
 def idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
-    """The operation and what it is upon, whatever the order of the tables."""
+    """Returns the operation and its subject, independent of the order of the tables."""
     tables = ",".join(sorted(parameters.get("tables", "").split(",")))
     rest = [f"{name}={value}" for name, value in sorted(parameters.items()) if name != "tables"]
     return ":".join([operation, tables, *rest])
 
 
 def named_in(job: Job) -> set[str]:
-    """Whom a job names: whom it is for, and the user of the first scope that failed."""
+    """Returns the users that a job names: its own user, and the user of the first scope that failed."""
     asked = job.parameters.get("user")
     return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if asked is None else [asked])}
 
 
 def without_user(job: Job, user: str, mark: str) -> Job:
-    """The job with a keyed hash in place of a user's id, wherever it stands."""
+    """Returns the job with every occurrence of a user's id replaced by the keyed hash."""
     parameters = {name: mark if name == "user" and value == user else value for name, value in job.parameters.items()}
     key = job.idempotency_key if parameters == job.parameters else idempotency_key(job.job_type, parameters)
     trace = job.exception_trace and without_name(job.exception_trace, user, mark)
@@ -95,8 +95,10 @@ def encode(job: Job) -> bytes:
 
 
 def decode(key: str, text: bytes) -> Job:
-    """Raises:
-    Corrupt: the text is none of a job; `key` is named.
+    """Reads a job.
+
+    Raises:
+        Corrupt: the text is not a job; the message names `key`.
     """
     try:
         content = json.loads(text)

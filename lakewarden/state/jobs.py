@@ -1,7 +1,7 @@
-"""The job log: what was asked for and what came of it. Append-only: a job's next state is a new object, made conditionally.
+"""The job log: requested operations and their outcomes. Append-only: a job's next state is a new object, created if absent.
 
 Keys begin with the inverted moment of the request, so that a listing shows the newest first, and reading the last fifty
-jobs costs fifty reads however many there were. Whoever makes a state has seen the one before it: a runner whose job was
+jobs costs fifty reads however many there are. A process that creates a state has read the one before it: a runner whose job was
 killed, or taken over because it seemed dead, finds the next state taken at its next heartbeat, and stops.
 """
 
@@ -35,9 +35,9 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "jobs"
 _OVER = "over"
-"""An empty object beside the states of a job that is over: whoever looks for work need not read those."""
+"""An empty object beside the states of a finished job: a runner that looks for work need not read those."""
 _KEPT = 2
-"""States of a job that stay: nobody asks for older ones."""
+"""How many states of a job are kept: older ones are never read."""
 _ATTEMPTS = 40
 
 
@@ -49,14 +49,14 @@ class JobLog:
     clock: Clock
     new_id: NewId
     lease: timedelta = timedelta(seconds=60)
-    """How long a runner may be silent before its job counts as left."""
+    """How long a runner may be silent before its job counts as abandoned."""
 
     def enqueue(self, operation: Queueable, parameters: dict[str, str]) -> Job:
-        """Asks for a job that somebody else runs.
+        """Queues a job for a runner.
 
         Raises:
-            InvalidArgument: an operation that wants a person (vacuum, restore), or none at all.
-            AlreadyActive: the same operation upon the same was asked for, and is not over. One whose runner died is ended here.
+            InvalidArgument: the operation needs a person (vacuum, restore), or does not exist.
+            AlreadyActive: the same operation on the same tables is not finished. A job whose runner died is ended first.
         """
         if operation not in QUEUEABLE:
             raise InvalidArgument(f"{operation!r} can't be queued; {', '.join(QUEUEABLE)} can")
@@ -69,21 +69,21 @@ class JobLog:
     def record(
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], reports: Sequence[ScopeReport]
     ) -> Job:
-        """Notes a job that was run at once, when it is over."""
+        """Records a job that was run without queueing, when it has finished."""
         return self.keep(operation, job_id, started_at, parameters, *outcome_of(reports))
 
     def keep(
         self, operation: Operation, job_id: str, started_at: datetime, parameters: dict[str, str], status: JobStatus, message: str
     ) -> Job:
-        """The same, in words of the caller's own."""
+        """Does the same with the caller's own message."""
         now = self.clock()
         return self._over(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
 
     def claim(self, job: Job, node_id: str) -> Job:
-        """Takes a job that waits, or whose runner seems dead, for a process.
+        """Claims a waiting job, or one whose runner seems dead, for a process.
 
         Raises:
-            Conflict: somebody else was faster.
+            Conflict: another process was faster.
         """
         now = self.clock()
         again = job.status == "running"
@@ -100,7 +100,7 @@ class JobLog:
         )
 
     def beat(self, job: Job, message: str) -> Job:
-        """Shows that the job's runner lives, and how far it is.
+        """Reports that the job's runner is alive, and its progress.
 
         Raises:
             Conflict: the job was killed, or taken over.
@@ -108,30 +108,30 @@ class JobLog:
         return self._keep(replace(job, message=message, updated_at=self.clock(), step=job.step + 1))
 
     def retry(self, job: Job, message: str) -> Job:
-        """Notes that the job failed and will be tried again; raises as `beat`."""
+        """Records that the job failed and will be retried. Raises as `beat`."""
         changed = replace(job, status="retrying", message=message, retry_count=job.retry_count + 1)
         return self._keep(replace(changed, updated_at=self.clock(), step=job.step + 1))
 
     def finish(self, job: Job, status: JobStatus, message: str, trace: str | None = None) -> Job:
-        """Notes how the job ended; raises as `beat`."""
+        """Records how the job ended. Raises as `beat`."""
         now = self.clock()
         ended = replace(job, status=status, message=message, finished_at=now, updated_at=now, exception_trace=trace)
         return self._over(replace(ended, step=job.step + 1))
 
     def kill(self, job_id: str) -> Job:
-        """Cancels a job that is not over. One that runs stops before its next scope.
+        """Cancels an unfinished job. A running job stops before its next scope.
 
         Raises:
             NotFound: no such job.
-            Unsupported: it is over.
-            Conflict: its runner moved on again and again meanwhile.
+            Unsupported: the job has finished.
+            Conflict: its runner changed it again and again meanwhile.
         """
         for _ in range(_ATTEMPTS):
             job = self.find(job_id)
             if not job.active:
-                raise Unsupported(f"job {job_id} is {job.status}: only one that is not over can be cancelled")
+                raise Unsupported(f"job {job_id} is {job.status}: only an unfinished job can be cancelled")
             said = (
-                "cancelled before it began"
+                "cancelled before it started"
                 if job.status in ("new", "queued")
                 else f"cancelled after {job.message or 'its start'}"
             )
@@ -139,10 +139,10 @@ class JobLog:
                 return self.finish(job, "cancelled", said)
             except Conflict:
                 continue
-        raise Conflict(f"job {job_id} changed {_ATTEMPTS} times while it was to be cancelled; try again")
+        raise Conflict(f"job {job_id} changed {_ATTEMPTS} times during the cancellation; try again")
 
     def find(self, job_id: str) -> Job:
-        """The job as it stands now.
+        """Returns the job's newest state.
 
         Raises:
             NotFound: no such job.
@@ -151,24 +151,24 @@ class JobLog:
             try:
                 return decode(key, self.store.get(key))
             except Missing:
-                continue  # a newer state came
+                continue  # there is a newer state
         raise NotFound(f"there is no job {job_id!r}")
 
     def newest(self, limit: int | None = None) -> list[Job]:
-        """The last jobs as they stand now, newest first."""
+        """Returns the newest states of the last jobs, newest job first."""
         return [self._read(job_id, key) for job_id, key in list(self._listed()[0].items())[:limit]]
 
     def runnable(self) -> list[Job]:
-        """Jobs that wait for a runner, oldest first; also those whose runner died."""
+        """Returns the jobs that wait for a runner, oldest first, and those whose runner died."""
         states, over = self._listed()
         open_ = [self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over]
         for job in open_:
-            if not job.active:  # its runner died right before it could say so
+            if not job.active:  # its runner died before it could mark it as finished
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
         return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
 
     def expire(self, before: datetime) -> int:
-        """Removes the jobs that were asked for earlier and are over, and says how many."""
+        """Removes finished jobs that were requested earlier, and returns how many."""
         old = [found.key for found in self.store.list(_ROOT) if found.key > f"{_ROOT}/{backwards(before)}"]
         over = {key.rsplit("/", 1)[0] for key in old if key.endswith(f"/{_OVER}")}
         self.store.delete([key for key in old if key.rsplit("/", 1)[0] in over])
@@ -187,7 +187,7 @@ class JobLog:
             return None
 
     def _holds(self, job_id: str) -> bool | None:
-        """Whether a job keeps its idempotency key; None where there is no such job. Ends it where its runner died."""
+        """Returns whether a job keeps its idempotency key; None when it does not exist. Ends the job if its runner died."""
         try:
             job = self.find(job_id)
         except NotFound:
@@ -197,17 +197,17 @@ class JobLog:
         try:
             self.finish(job, "failed", f"its runner {job.node_id} died, and the same was requested again")
         except Conflict:
-            return True  # it is alive, or was taken over
+            return True  # its runner is alive, or it was taken over
         return False
 
     def _is_left(self, job: Job) -> bool:
-        """Whether a job was begun, and its runner has ended or has been silent for the lease."""
+        """Returns whether a job was started, and its runner has ended or has been silent for the lease."""
         if job.status not in ("running", "retrying"):
             return False
         return self.clock() - (job.updated_at or job.created_at) >= self.lease or has_ended(job.node_id)
 
     def _listed(self) -> tuple[dict[str, str], set[str]]:
-        """Key of the last state by job, newest first, and the jobs that are over."""
+        """Returns the key of the last state by job, newest first, and the finished jobs."""
         keys, over = dict[str, str](), set[str]()
         for entry in self.store.list(_ROOT):
             home, _, state = entry.key.rpartition("/")
@@ -222,9 +222,9 @@ class JobLog:
         return [entry.key for entry in self.store.list(below) if not entry.key.endswith(f"/{_OVER}")]
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
-        """Puts the keyed hash in place of a user's id wherever a job names it.
+        """Replaces a user's id by the keyed hash wherever a job names it.
 
-        `found` is told in how many states one does, before the first is changed.
+        Calls `found` with the number of such states before changing the first.
         """
         states = ((key, decode(key, data)) for key in self._states(_ROOT) if (data := self._text(key)))
         changed = [(key, other) for key, job in states if (other := without_user(job, user, mark)) != job]
@@ -233,7 +233,7 @@ class JobLog:
             self.store.put(key, encode(job))
 
     def _over(self, job: Job) -> Job:
-        """Keeps the last state, and then looks whether somebody in it was erased meanwhile, whose erasure did not see it."""
+        """Stores the last state, then removes users from it who were erased meanwhile by an erasure that did not see it."""
         kept = self._keep(job)
         self.store.put(f"{_home(job)}/{_OVER}", b"")
         for user in named_in(kept):
@@ -253,14 +253,14 @@ class JobLog:
         try:
             self.store.create(_key(job), data)
         except AlreadyThere as error:
-            if self._text(_key(job)) != data:  # else it is this very put, repeated below us
+            if self._text(_key(job)) != data:  # else it is this put, retried by the store's client
                 raise _lost(job) from error
         if job.step >= _KEPT:
             self._prune(job)
         return job
 
     def _prune(self, job: Job) -> None:
-        """Removes older states, unless it was an old one itself that was made again."""
+        """Removes older states, unless this is a pruned state that was created again."""
         states = [stored.key for stored in self.store.list(_home(job))]
         if not states or states[-1] != _key(job):
             raise _lost(job)
@@ -268,7 +268,7 @@ class JobLog:
 
 
 def _lost(job: Job) -> Conflict:
-    return Conflict(f"job {job.job_id} went on without this process meanwhile: it was taken, killed, or taken over")
+    return Conflict(f"job {job.job_id} was changed by another process meanwhile: it was claimed, killed, or taken over")
 
 
 def _home(job: Job) -> str:

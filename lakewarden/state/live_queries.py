@@ -1,4 +1,4 @@
-"""Which subscriptions there are, in every process: an object each, so that an operator sees them and can end one."""
+"""Records the subscriptions of all processes: an object each, so that an operator can see them and end one."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 ROOT = "live"
 PING = timedelta(seconds=20)
-"""How often a subscription that is polled says that it is there."""
+"""How often a polled subscription reports itself."""
 _LOST = timedelta(seconds=120)
-"""Whoever has not said so for this long is gone; one that is only slow says it again at its next poll."""
+"""A subscription that has not reported for this long is removed; one that is only slow reports at its next poll."""
 
 
 @dataclass(frozen=True)
 class LiveQuery:
-    """A subscription, as it last spoke of itself."""
+    """A subscription, as of its last report."""
 
     live_id: str
     log_id: str
     table: str
     user: str
-    """Whose rows: empty on a SHARED table."""
+    """The user whose rows it shows; empty on a SHARED table."""
     query: str
     from_seq: int | None
     created_at: datetime
     last_ping_at: datetime
     changes: int = 0
-    """Events that it has delivered."""
+    """The number of delivered events."""
 
 
 class LiveQueries:
-    """Those of one warehouse; `store` is rooted at its `_lakewarden/`."""
+    """The subscriptions of one warehouse; `store` is rooted at its `_lakewarden/`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def ping(self, query: LiveQuery) -> None:
-        """Says that it is there."""
+        """Reports the subscription."""
         told = asdict(query) | {name: getattr(query, name).isoformat() for name in ("created_at", "last_ping_at")}
         self._store.put(_key(query.log_id, query.live_id, "query"), json.dumps(told, ensure_ascii=False).encode())
 
     def end(self, query: LiveQuery) -> None:
-        """Forgets it."""
+        """Removes the subscription."""
         self._store.delete([_key(query.log_id, query.live_id, kind) for kind in ("query", "killed")])
 
     def killed(self, log_id: str) -> frozenset[str]:
-        """Ids of those on a table that are to end."""
+        """Returns the ids of subscriptions to a table that have to end."""
         keys = (found.key for found in self._store.list(f"{ROOT}/{log_id}"))
         return frozenset(key.rsplit("/", 1)[1].removesuffix(".killed") for key in keys if key.endswith(".killed"))
 
     def there(self, now: datetime) -> list[LiveQuery]:
-        """Those that have spoken lately, oldest first; what the others left is removed."""
+        """Returns the subscriptions that have reported recently, oldest first, and removes the others."""
         found = list(self._all(ROOT))
         gone = [query for query in found if query.last_ping_at < now - _LOST]
         for query in gone:
@@ -64,20 +64,20 @@ class LiveQueries:
         return sorted((query for query in found if query not in gone), key=lambda query: query.created_at)
 
     def kill(self, live_id: str) -> LiveQuery:
-        """Tells it to end at its next look.
+        """Makes a subscription end at its next poll.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the subscription does not exist.
         """
         query = next((query for query in self._all(ROOT) if query.live_id == live_id), None)
         if query is None:
-            raise NotFound(f"there is no live query {live_id!r}; system.live has those that are there")
-        with suppress(AlreadyThere):  # by somebody else
+            raise NotFound(f"there is no live query {live_id!r}; system.live lists the current ones")
+        with suppress(AlreadyThere):  # by another process
             self._store.create(_key(query.log_id, live_id, "killed"), b"")
         return query
 
     def forget(self, log_id: str, user: str) -> None:
-        """Removes what tells of a user's subscriptions to a table."""
+        """Removes the records of a user's subscriptions to a table."""
         for query in [query for query in self._all(f"{ROOT}/{log_id}") if query.user == user]:
             self.end(query)
 
@@ -100,4 +100,4 @@ def _decoded(key: str, data: bytes) -> LiveQuery:
         moments = {name: datetime.fromisoformat(content[name]) for name in ("created_at", "last_ping_at")}
         return LiveQuery(**{**content, **moments})
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is no record of a subscription: {data[:80]!r}") from error
+        raise Corrupt(f"{key} is not a record of a subscription: {data[:80]!r}") from error

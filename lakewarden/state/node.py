@@ -7,12 +7,12 @@ import platform
 
 
 def this_node() -> str:
-    """The name of this process."""
+    """Returns the name of this process."""
     return f"{platform.node()}:{os.getpid()}"
 
 
 def has_ended(node: str | None) -> bool:
-    """Whether a process of this machine is gone; False for one of another machine, which cannot be seen from here."""
+    """Returns whether a process of this machine has ended; False for another machine's process, which is not visible here."""
     host, _, process = (node or "").rpartition(":")
     if host != platform.node() or not process.isdigit():
         return False

@@ -1,8 +1,8 @@
 """The scope registry: which users of a table have a scope.
 
-Users are added by objects of their own, entries, which nobody waits for. Now and then a fold takes entries in: a numbered
-object, created conditionally, that has all users and says which entries are in it. The newest fold and the entries that it
-does not have are the registry. So two that fold or forget at once cannot bring back whom the other left out.
+Users are added in objects called entries, without waiting for others. Now and then a fold replaces entries: a numbered
+object, created if absent, that lists all users and the entries that it contains. The newest fold and the entries that it
+does not contain are the registry. So of two processes that fold or forget at once, none restores a user whom the other left out.
 
 A registry may lag behind: the scope's table is the truth, and listing the storage is the repair.
 """
@@ -19,7 +19,7 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64
-"""Entries of one table that are worth folding; a listing and as many reads are what a look costs."""
+"""The number of a table's entries that is worth folding; reading the registry costs a listing and as many reads."""
 
 _FOLD = re.compile(r"/fold-(\d{12})$")
 _ATTEMPTS = 100
@@ -27,7 +27,7 @@ _ATTEMPTS = 100
 
 @dataclass(frozen=True)
 class _Part:
-    """An entry's users; or a fold's, and the keys of the entries that are in it."""
+    """The users of an entry; or those of a fold, with the keys of its entries."""
 
     users: frozenset[str] = frozenset()
     entries: frozenset[str] = frozenset()
@@ -38,12 +38,12 @@ class _Look:
     """One table's registry as of one moment."""
 
     fold: int
-    """Number of the newest fold; 0 where there is none."""
+    """Number of the newest fold; 0 when there is no fold."""
     folded: frozenset[str]
     entries: Mapping[str, frozenset[str]]
-    """Users by key, of entries that are not in the fold."""
+    """Users by key of the entries that are not in the fold."""
     stale: tuple[str, ...]
-    """Older folds, and entries that are in the newest: nobody needs them."""
+    """Older folds, and entries that are in the newest fold: no longer needed."""
 
     @property
     def users(self) -> frozenset[str]:
@@ -59,7 +59,7 @@ class ScopeRegistry:
         self._read: dict[str, _Part] = {}
 
     def users(self, table_id: str) -> frozenset[str]:
-        """Every user that was added.
+        """Returns every user that was added.
 
         Raises:
             Corrupt: an object cannot be read.
@@ -67,7 +67,7 @@ class ScopeRegistry:
         return self._look(table_id).users
 
     def add(self, table_id: str, users: Iterable[str]) -> str:
-        """Adds users, in one entry, and returns its key; those who are there already do no harm."""
+        """Adds users in one entry, and returns its key. Users who are registered already do no harm."""
         key = f"{_prefix(table_id)}/{self._new_id()}"
         self._store.create(key, json.dumps(sorted(set(users)), ensure_ascii=False).encode())
         if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
@@ -75,7 +75,7 @@ class ScopeRegistry:
         return key
 
     def withdraw(self, table_id: str, key: str, users: Iterable[str]) -> None:
-        """Takes back users that `add` noted under this key. Whom others added as well stays, unless a fold came between."""
+        """Removes users that `add` stored under this key. A user whom others added too stays, unless a fold came first."""
         gone, before = frozenset(users), self._look(table_id)
         noted = before.entries.get(key)
         if noted is not None:
@@ -88,7 +88,7 @@ class ScopeRegistry:
             self._fold(table_id, gone)
 
     def discard(self, table_id: str, user: str) -> bool:
-        """Forgets one user of a table; whether there was one."""
+        """Removes one user of a table; returns whether the user was registered."""
         look = self._look(table_id)
         if user in look.users:
             self._fold(table_id, frozenset({user}))
@@ -97,14 +97,14 @@ class ScopeRegistry:
         return user in look.users
 
     def remove(self, table_id: str) -> None:
-        """Forgets a table that was dropped."""
+        """Removes the registry of a dropped table."""
         self._store.delete([stored.key for stored in self._store.list(_prefix(table_id))])
 
     def _fold(self, table_id: str, without: frozenset[str]) -> None:
-        """Makes the next fold. A number that was pruned can be made again by who slept: it counts only if it is the newest.
+        """Creates the next fold. A paused process can create a pruned number again: a fold counts only if it is the newest.
 
         Raises:
-            Conflict: others folded again and again meanwhile.
+            Conflict: other processes folded again and again meanwhile.
         """
         for _ in range(_ATTEMPTS):
             look = self._look(table_id)
@@ -123,7 +123,7 @@ class ScopeRegistry:
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
 
     def _look(self, table_id: str) -> _Look:
-        """A listing is no moment's picture: it holds if no newer fold is there when all of it has been read. One that shows
+        """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read. One that shows
         exactly what was read before misses nothing that was folded since."""
         for _ in range(_ATTEMPTS):
             keys, before = self._keys(table_id), self._read_of(table_id)
@@ -136,7 +136,7 @@ class ScopeRegistry:
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
 
     def _read_all(self, table_id: str, keys: list[str]) -> _Look:
-        """Raises `Missing`: something was folded since it was listed."""
+        """Reads an object. Raises `Missing` when it was folded since the listing."""
         number = _newest(keys)
         newest = _fold_key(table_id, number)
         fold = self._part(newest) if number else _Part()
@@ -159,7 +159,7 @@ class ScopeRegistry:
                 fold = isinstance(said, dict)
                 self._read[key] = _Part(frozenset(said["users"]), frozenset(said["entries"])) if fold else _Part(frozenset(said))
             except (ValueError, KeyError, TypeError) as error:
-                raise Corrupt(f"{self._store.uri}/{key} is no list of users: {data[:80]!r}") from error
+                raise Corrupt(f"{self._store.uri}/{key} is not a list of users: {data[:80]!r}") from error
         return self._read[key]
 
 

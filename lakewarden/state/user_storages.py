@@ -1,8 +1,8 @@
-"""Where the scopes of tables with USE_USER_STORAGE lie: decided once, at a scope's first flush, and never changed.
+"""Records where the scopes of tables with USE_USER_STORAGE are: decided once, at a scope's first flush, and never changed.
 
-So a user may be given another storage at any time: what lies somewhere stays there, and what comes first goes there. A
-scope that lies where its table does goes with the table when that is moved. The user's keyed hash stands in the key, because
-the place outlives an erasure: a flush that has read it must not be the only one to go there.
+So a user may get another storage at any time: existing scopes stay, and new ones are stored there. A
+scope that is on its table's storage moves with the table. The key contains the user's keyed hash, because
+the record outlives an erasure: a flush that has read it must not be the only one to use that place.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import suppress
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 THE_TABLES = "*"
-"""The place of a scope that lies on its table's storage, whichever that is; no storage has such a name."""
+"""The place of a scope that is on its table's storage, whichever that is; no storage has such a name."""
 
 _ROOT = "places"
 
 
 class ScopePlaces:
-    """The places of one warehouse; `store` is rooted at its `_lakewarden/`, `mark` gives the keyed hash. Safe for threads."""
+    """The places of one warehouse; `store` is rooted at its `_lakewarden/`, `mark` returns the keyed hash. Safe for threads."""
 
     def __init__(self, store: ObjectStore, mark: Callable[[str], str]) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class ScopePlaces:
         self._known: dict[str, str] = {}
 
     def of(self, table_id: str, user: str) -> str | None:
-        """The storage on which the scope lies, or `THE_TABLES`; None where it has not been decided."""
+        """Returns the storage that the scope is on, or `THE_TABLES`; None when it has not been decided."""
         key = self._key(table_id, user)
         if key not in self._known:
             try:
@@ -37,17 +37,17 @@ class ScopePlaces:
         return self._known[key]
 
     def decide(self, table_id: str, user: str, storage_id: str) -> None:
-        """Puts the scope on a storage (or on `THE_TABLES`), unless somebody has put it on one already."""
+        """Puts the scope on a storage (or on `THE_TABLES`), unless another process has decided already."""
         if self.of(table_id, user) is None:
             with suppress(AlreadyThere):
                 self._store.create(self._key(table_id, user), storage_id.encode())
 
     def used(self) -> set[str]:
-        """The storages on which scopes were put that lie apart from their tables."""
+        """Returns the storages of scopes that are apart from their tables."""
         return {self._store.get(stored.key).decode() for stored in self._store.list(_ROOT)} - {THE_TABLES}
 
     def remove(self, table_id: str) -> None:
-        """Forgets a table that was dropped."""
+        """Removes the records of a dropped table."""
         self._store.delete([stored.key for stored in self._store.list(f"{_ROOT}/{table_id}")])
 
     def _key(self, table_id: str, user: str) -> str:

@@ -91,7 +91,7 @@ def test_attempts_are_bounded(store: Store) -> None:
 
     ledger = Ledger(meanwhile=lose)
     writer(store).append(notes("u", 1))
-    with pytest.raises(Conflict, match="in 3 attempts another commit came between; the last time: compacted meanwhile"):
+    with pytest.raises(Conflict, match="another commit came first in all 3 attempts; the last time: compacted meanwhile"):
         alone(drain(scope(store), lambda: ledger, attempts=3))
 
 

@@ -368,7 +368,7 @@ def test_a_scope_that_was_copied_over_anothers_is_never_read_and_never_laundered
     _copied_over(place)
     for _ in range(2):
         for read in (strong, eventual):
-            with pytest.raises(Corrupt, match=r"another scope's, not that of chat\.notes\[bob\]"):
+            with pytest.raises(Corrupt, match=r"belongs to another scope, not to chat\.notes\[bob\]"):
                 read(table, "bob")
         table.write(notes({2: "hot"}), user="bob")
         assert _codes(lake.flush()) == ["CORRUPT"]

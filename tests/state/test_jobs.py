@@ -127,7 +127,7 @@ def test_only_what_is_there_and_not_over_is_killed(jobs: JobLog) -> None:
     with pytest.raises(NotFound, match="FL-none"):
         jobs.kill("FL-none")
     job = jobs.kill(_ask(jobs).job_id)
-    assert job.message == "cancelled before it began"
+    assert job.message == "cancelled before it started"
     with pytest.raises(Unsupported, match="cancelled"):
         jobs.kill(job.job_id)
 

@@ -139,7 +139,7 @@ def test_a_dropped_table_is_forgotten(store: ObjectStore) -> None:
 
 def test_an_unreadable_object_is_corrupt(store: ObjectStore) -> None:
     store.create("scopes/t/1", b"{")
-    with pytest.raises(Corrupt, match="scopes/t/1 is no list of users"):
+    with pytest.raises(Corrupt, match="scopes/t/1 is not a list of users"):
         ScopeRegistry(store, random_id).users("t")
 
 

@@ -468,7 +468,7 @@ def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> Non
     assert (certificate.user, certificate.asked_by, certificate.result) == (request, "a test", "complete")
     assert raw_hits(lake, "secret") == []
     assert not [path for path in raw_hits(lake, "ann-7f3a") if path.startswith("_lakewarden/")]
-    with pytest.raises(NotFound, match="no erasure is asked for"):
+    with pytest.raises(NotFound, match="no erasure is requested"):
         lake.erase_asked(request)
 
 
