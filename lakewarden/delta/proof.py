@@ -30,7 +30,7 @@ def check_settled(table: ScopeTable, first_seq: int) -> None:
             if CommitLog(place).has(table.version + 1):
                 raise Conflict(f"{table.uri} was committed to while its files were checked; try again")
             raise Corrupt(
-                f"{table.uri}: the file {file.path}, which version {table.version} needs, is missing or does not have"
-                f" its {file.size} bytes: rows that a flush took from the write log are not in the table, and stay in the log; lakewarden repair"
-                " brings them back"
+                f"{table.uri}: version {table.version} needs the file {file.path}, which is missing or does not have its"
+                f" {file.size} bytes: rows that a flush took from the write log are not in the table, and stay in the log;"
+                " lakewarden repair brings them back"
             )

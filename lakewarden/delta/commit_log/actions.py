@@ -1,4 +1,4 @@
-"""A commit of ours as Delta's log has it: one JSON object a line.
+"""A commit of ours in the form of Delta's log: one JSON object per line.
 
 Only what a plain table needs (delta/commit_log/plain.py): the rest of Delta's protocol is left to delta-rs.
 """

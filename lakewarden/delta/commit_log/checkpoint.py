@@ -107,7 +107,7 @@ def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
             DeltaTable(copy, version=version).create_checkpoint()
             actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
             said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
-    except LakewardenError:  # delta-rs is asked again, on the store itself
+    except LakewardenError:  # delta-rs tries again, on the store itself
         return None
     return _lean(actions, said)
 

@@ -1,4 +1,4 @@
-"""Delta's own log, commit by commit: what history shows, and which versions can still be read."""
+"""Reads Delta's own log commit by commit: for the history, and for the versions that can still be read."""
 
 from __future__ import annotations
 

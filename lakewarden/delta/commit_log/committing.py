@@ -1,4 +1,4 @@
-"""What every commit of ours carries and is asked, whoever writes it."""
+"""What every commit of ours contains, and the checks before it, whichever library writes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TooLate(Conflict):
 
 
 def check_held(what: str, since: datetime, now: datetime) -> None:
-    """To be asked before every change of a scope that cannot be taken back: each commit asks by itself.
+    """Call this before every change of a scope that cannot be undone. Each commit calls it by itself.
 
     Args:
         what: what is about to be done, as `the flush of chat.notes`.

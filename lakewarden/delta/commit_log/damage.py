@@ -1,4 +1,4 @@
-"""What a power cut, or a lost object, can leave at the top of a scope's Delta log, and how much of it readers pass over.
+"""Finds what a power cut or a lost object left at the end of a scope's Delta log, and how much of it readers skip.
 
 A commit of ours is durable before it has its name (delta/commit_log/publish.py). What others wrote, and releases before
 that, may be torn: empty or cut off. On a disk, a torn commit with nothing above it is taken for one that is not there. Only

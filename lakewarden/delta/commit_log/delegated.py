@@ -1,4 +1,4 @@
-"""Commits that delta-rs writes: to tables that another program gave more than ours have (delta/commit_log/plain.py)."""
+"""Commits through delta-rs, for tables that use more of Delta than ours do (delta/commit_log/plain.py)."""
 
 from __future__ import annotations
 

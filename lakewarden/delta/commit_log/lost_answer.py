@@ -1,4 +1,4 @@
-"""Whether a commit that was reported as failed is there all the same: the answer may have got lost, or a hook failed behind it.
+"""Finds out whether a commit that was reported as failed exists: the answer may be lost, or a hook may have failed after it.
 
 A store's client repeats a request whose answer was lost, and finds the name taken, by itself; deltalake then tells of a lost
 race. A checkpoint that cannot be written after the commit is told as the commit's own failure.
@@ -23,8 +23,8 @@ def certain(location: Location, version: int, stamp: CommitStamp, paths: Collect
     The stamp alone is not enough: two tries of one task carry the same, and only the names of files are never made twice.
 
     Raises:
-        Conflict: another commit lies there.
-        StorageUnavailable: it is not there, or nobody can look; it may still arrive.
+        Conflict: there is another commit.
+        StorageUnavailable: the commit does not exist, or this cannot be checked; it may still arrive.
     """
     try:
         yield
@@ -42,5 +42,5 @@ def _is_there(location: Location, version: int, stamp: CommitStamp, paths: Colle
         return set(paths) <= log.added(version)
     except StorageUnavailable as silent:
         raise StorageUnavailable(
-            f"{failed.message}; and whether the commit is there cannot be told: {silent.message}"
+            f"{failed.message}; and whether the commit exists cannot be determined: {silent.message}"
         ) from failed

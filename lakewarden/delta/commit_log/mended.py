@@ -1,4 +1,4 @@
-"""A table whose checkpoints can't be read, opened without them: from the commits, and older checkpoints where those lead on.
+"""Opens a table whose checkpoints can't be read, from the commits, and from older checkpoints where the commits continue.
 
 delta-rs takes the newest checkpoint by its name and fails where that one is torn or missing. So it is given a copy of the
 log that leaves it out. The copy is this process's own, and goes with the table.

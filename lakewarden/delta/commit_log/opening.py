@@ -1,4 +1,4 @@
-"""Opening a Delta table, and telling the ways apart in which it can fail to be there, or be damaged."""
+"""Opens a Delta table, and distinguishes the ways in which it can be missing or damaged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_newest(location: Location) -> Opened:
     """The newest version that can be read, below torn commits, and despite checkpoints that can't be read.
 
     Raises:
-        Corrupt: what lies there is no readable Delta table.
+        Corrupt: there is no readable Delta table there.
     """
     try:
         table = opened(location, None)
@@ -90,7 +90,7 @@ def is_empty(location: Location, version: int) -> bool:
 def opened(location: Location, version: int | None) -> DeltaTable:
     """Raises:
     NotFound: there may be no table (`check_absent` says); an unknown version may look the same.
-    Corrupt: what lies there cannot be read.
+    Corrupt: the table cannot be read.
     """
     with delta_errors(f"cannot open the Delta table at {location}"):
         options = delta_options(location, os.environ)

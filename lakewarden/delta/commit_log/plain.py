@@ -1,4 +1,4 @@
-"""Which tables we write to by ourselves: those that use nothing of Delta but files, columns, properties and transactions.
+"""Decides which tables we commit to ourselves: those that only use Delta's files, columns, properties and transactions.
 
 Every table that Lakewarden makes is one. Where another program gave a table more (a feature, a property of Delta's that says
 what writers have to do, a partition, a path that the log spells otherwise), delta-rs writes the commit.

@@ -1,4 +1,4 @@
-"""A commit gets its name: whole or not at all, and only if no other has it.
+"""Gives a commit its name: whole or not at all, and only if no other commit has it.
 
 On a disk the commit is written under a hidden name in the log's directory. Once that and its data files are durable, it is
 linked to its own name, which fails where something has it already. On an object store it is created if absent. A process
@@ -34,7 +34,7 @@ def publish(location: Location, version: int, text: bytes, still: Still, reach: 
     """Makes the commit that version.
 
     Args:
-        still: raises `TooLate` once somebody else may have gone on; asked before it is written and before it is named.
+        still: raises `TooLate` once another process may have continued; called before it is written and before it is named.
 
     Raises:
         Conflict: there is such a version already, or all that lay there was removed meanwhile; nothing was changed.
@@ -85,7 +85,7 @@ def _there(location: Location, version: int, failed: StorageUnavailable) -> byte
         return None
     except StorageUnavailable as silent:
         raise StorageUnavailable(
-            f"{failed.message}; and whether the commit is there cannot be told: {silent.message}"
+            f"{failed.message}; and whether the commit exists cannot be determined: {silent.message}"
         ) from failed
 
 

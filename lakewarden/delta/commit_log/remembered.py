@@ -1,4 +1,4 @@
-"""The transaction identifiers of commits that this process made, so that a scope's next flush need not read them again.
+"""Remembers the transaction identifiers of this process's commits, so that a scope's next flush need not read them again.
 
 A data file's name is never made twice. Where the file that a commit of ours brought is live at the version that the commit
 made, that commit is the one that lies there, whatever has happened to the table in between.

@@ -1,4 +1,4 @@
-"""A scope's table copied elsewhere with its history: the log up to one version, and the files that it names."""
+"""Copies a scope's table elsewhere with its history: the log up to one version, and the files that it names."""
 
 from __future__ import annotations
 

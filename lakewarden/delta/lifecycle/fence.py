@@ -1,4 +1,4 @@
-"""The end of a scope's table: an empty version that stays behind, so that its version numbers never start again.
+"""Fences: a removed table leaves an empty version, so that its version numbers never start again.
 
 Somebody may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
 a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A vacuum removes the

@@ -1,4 +1,4 @@
-"""A scope's table frozen in its place while it is moved: no flush and no restore of ours commits to it any more.
+"""Freezes a scope's table in its place while it is moved: no flush or restore of ours commits to it.
 
 The freeze is a commit, and every commit of a flush or a restore directly follows the snapshot that it was made from. So
 each of them either came before, and is copied with the rest, or is refused, or finds the table frozen when it opens it

@@ -1,4 +1,4 @@
-"""A scope's directory copied to another storage, byte for byte, and looked at there.
+"""Copies a scope's directory to another storage, byte for byte, and checks the copy.
 
 Nothing is ever written over and nothing that others made is deleted at the target: a copier that slept, and wakes when the
 scope lives there already, does no harm.
@@ -89,7 +89,7 @@ def copy_frozen(
 
 def check_arrived(table: ScopeTable, target: Location) -> None:
     """Raises:
-    Corrupt: what lies at the target is not this version of the table.
+    Corrupt: the data at the target is not this version of the table.
     """
     arrived = ScopeTable.open(target)
     if arrived is None or (arrived.version, arrived.files()) != (table.version, table.files()):

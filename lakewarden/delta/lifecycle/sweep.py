@@ -1,4 +1,4 @@
-"""The end of a fence (delta/lifecycle/fence.py): removed, with all that late writers left beside it.
+"""Removes a fence (delta/lifecycle/fence.py), with everything that late writers left beside it.
 
 Deletes can't be fenced, and a user may start anew at this very moment. So a fence is first marked, by a strict commit: who
 opened the table before that is refused, who opens it after that waits. Then all goes but the checkpoint of the marked
@@ -40,7 +40,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
     """Removes a fence if everything in its place was written before that moment. May be repeated.
 
     Args:
-        still: raises `Conflict` when somebody else may be at it; asked right before the deletes.
+        still: raises `Conflict` when another process may be at it; called right before the deletes.
 
     Raises:
         Corrupt, StorageUnavailable: the place can't be read; nothing was removed.
@@ -87,7 +87,7 @@ def _is_data(found: StoredObject) -> bool:
 
 
 def _remove_directories(location: Location) -> None:
-    """Empty ones, on a disk: their name may be the id of somebody who was erased."""
+    """Empty ones, on a disk: their name may be the id of an erased user."""
     root = local_path(location.uri)
     if root is None:
         return

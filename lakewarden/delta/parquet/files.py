@@ -1,4 +1,4 @@
-"""Data files: what is known of them, their names, and how they are written."""
+"""Data files: their properties, their names, and how they are written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DICTIONARY_ROWS = 4096
 
 @dataclass(frozen=True)
 class NewFile:
-    """A data file that lies there and that no version names yet. `stats` is Delta's JSON."""
+    """A written data file that no version names yet. `stats` is Delta's JSON."""
 
     path: str
     size: int
@@ -44,7 +44,7 @@ class NewFile:
 
 
 class DataFile(NamedTuple):
-    """A live data file. What is None is not known: somebody else wrote the file.
+    """A live data file. None means unknown: another program wrote the file.
 
     A tuple, because a scope that was never compacted has hundreds at every flush: made in a third of a dataclass's time.
     """

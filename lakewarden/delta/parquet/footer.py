@@ -1,4 +1,4 @@
-"""The footer of a data file: what it says of itself, and what a file that Spark wrote is, told from its footer alone."""
+"""Reads the footer of a data file: its own properties, and those of a file that Spark wrote."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
     with delta_errors(f"cannot read {path}"):
         found = metadata.schema.to_arrow_schema()
     if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
-        raise Corrupt(f"Spark wrote {path} with the columns {found.to_string(show_field_metadata=False)}, not as it was told")
+        raise Corrupt(
+            f"Spark wrote {path} with the columns {found.to_string(show_field_metadata=False)}, not with the requested ones"
+        )
     columns = {field.name: _facts(metadata, index, field) for index, field in enumerate(schema)}
     first, last = seq_range(pa.table({SEQ: columns[SEQ].values}))
     stats = stats_text(metadata.num_rows, columns.values())

@@ -1,4 +1,4 @@
-"""One data file, read under the newest schema: columns are found by id, not by name, so a rename costs no rewrite to read."""
+"""Reads one data file under the newest schema. Columns are found by id, not by name, so a rename needs no rewrite."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def open_file(place: Place, path: str) -> OpenFile:
         Unsupported: the path leads outside the table, as a shallow clone's do.
     """
     if "://" in path or path.startswith("/"):
-        raise Unsupported(f"the file {path} lies outside the table (a shallow clone?); only files of its own are read")
+        raise Unsupported(f"the file {path} is outside the table (a shallow clone?); only files inside a table can be read")
     try:
         source = place.source(path)
     except Missing:

@@ -42,7 +42,7 @@ _DELTA = {
 
 @dataclass(frozen=True)
 class LiveColumn:
-    """A column as a Delta table has it now. `id` is None where somebody else made the column."""
+    """A column as a Delta table has it now. `id` is None when another program created the column."""
 
     name: str
     type: str
@@ -117,7 +117,7 @@ def reads_alike(written: TableSchema, now: TableSchema) -> bool:
 
 
 def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]) -> TableSchema | None:
-    """The newest schema version that these Delta columns are; None when somebody changed them into none of ours."""
+    """Returns the newest schema version that these Delta columns match; None when another program changed them."""
     return next((schema for schema in reversed(schemas) if _is(columns, schema)), None)
 
 

@@ -1,4 +1,4 @@
-"""Headers and cuts that were read before. They never change, so a planner that looks again reads only what is new."""
+"""Caches headers and cuts. They never change, so a planner that reads the log again only reads what is new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing what no reader needs any more. It may be repeated, interrupted, and done by several at once."""
+"""Removes objects that no reader needs. Idempotent, safe to interrupt, and safe to run in several processes at once."""
 
 from __future__ import annotations
 

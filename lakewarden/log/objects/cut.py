@@ -1,4 +1,4 @@
-"""Cuts: what of a log partition is settled. The newest one counts.
+"""Cuts: they say what of a log is settled. The newest one counts.
 
 A number that was pruned can be created again by a process that slept. So nothing may be concluded from a cut before a
 listing that began after it was read, or made, shows none newer. Listing the handful of cuts is one request to an

@@ -1,4 +1,4 @@
-"""Calls that go into one segment: how much fits, and which conditional ones may go together."""
+"""Groups calls into one segment: how much fits, and which conditional calls may share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose put made the segment before: what a segment's header names, so that a reader sees when it is another one, or gone."""
+"""Links: a segment's header names the put of the segment before, so that a reader notices a lost or replaced segment."""
 
 from __future__ import annotations
 

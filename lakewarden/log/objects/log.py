@@ -1,4 +1,4 @@
-"""A table's log of objects (log.table_log): each method is one of the modules beside this one."""
+"""A table's log of objects (log.table_log): each method calls one of the modules beside this one."""
 
 from __future__ import annotations
 

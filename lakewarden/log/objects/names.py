@@ -1,4 +1,4 @@
-"""Names of a log partition's objects, and listings of them taken apart."""
+"""Names of a log's objects, and the parsing of listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The append protocol for one segment: take the next position, look at the cuts, and only then call it appended.
+"""The append protocol for one segment: take the next position, read the cuts, and only then acknowledge.
 
 Nothing here knows of rows. One `Placing` belongs to one process and is used by one thread at a time.
 """

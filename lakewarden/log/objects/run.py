@@ -1,4 +1,4 @@
-"""The segments above a cut, one after the other, each looked at by name: what of them is lost shows.
+"""Reads the segments above a cut one after the other, each by name, and so finds lost ones.
 
 A position is put only by who saw the one before taken. So above a cut that still counts, where a position is taken all of
 those before it are: a listing that does not show one has missed it, or it is lost.

@@ -1,4 +1,4 @@
-"""All rows of a log beyond some `_seq`, whatever flushes have settled meanwhile: what subscribers follow."""
+"""Reads all rows of a log beyond some `_seq`, settled or not: what subscribers follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is pending in the write log, at the cost of what lies in it: headers are read, rows are not.
+"""Finds what is pending in the write log, at a cost that depends only on the log's size: reads headers, but no rows.
 
 A view is a moment's truth. It is put together from a listing, which is not, and is thrown away unless the cut that it
 builds on is still the newest when all of it was read: until then no segment above that cut was removed, and none came

@@ -1,4 +1,4 @@
-"""Appending rows to a table's write log."""
+"""Appends rows to a table's write log."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_long_footer_and_long_values(tmp_path: Path) -> None:
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     table = _every([(*[None] * len(_TYPES), 1)])
     changed = table.set_column(7, "c7", table.column("c7").cast(pa.timestamp("ns", "UTC")))
-    with pytest.raises(Corrupt, match="not as it was told"):
+    with pytest.raises(Corrupt, match="not with the requested ones"):
         _told(tmp_path, changed, 1)
 
 

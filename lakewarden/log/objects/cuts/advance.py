@@ -1,4 +1,4 @@
-"""The next cut where it follows from the last one alone: the same of everything, but for what the change says."""
+"""Computes the next cut when it follows from the last one alone: a copy with the given changes."""
 
 from __future__ import annotations
 

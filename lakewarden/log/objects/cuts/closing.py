@@ -1,4 +1,4 @@
-"""A user's end in a table's log: closed to writers, every row left out, and open again for a new start.
+"""Erases a user from a table's log: closes it to the user's appends, removes every row, and opens it again.
 
 1. A cut names the user as closed. Who looks at the cuts from then on appends nothing of theirs.
 2. A writer who has not looked yet may still put a segment, but only at one of the few positions beyond the last one taken

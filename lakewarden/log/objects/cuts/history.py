@@ -1,4 +1,4 @@
-"""What is kept of rows that flushes have settled, for subscribers that come back. A pure decision, as `nextcut` is.
+"""Decides which settled rows are kept for subscribers that reconnect. A pure decision, like `next_cut`.
 
 A chunk enters the history when it leaves the log (segments and carry), so of every chunk there is exactly one copy: in the
 log, or in the history, or it was forgotten. What is forgotten is told by the highest `_seq` of it.

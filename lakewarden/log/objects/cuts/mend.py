@@ -1,4 +1,4 @@
-"""What is lost of a log, and the cuts by which a repair goes on without it.
+"""Finds what is lost of a log, and creates the cuts with which a repair continues without it.
 
 Nothing is removed here, and no row is brought back: a cut says which positions and objects are given up, in the one order
 that all cuts have, so that writers, flushes and other repairs may run at the same time.

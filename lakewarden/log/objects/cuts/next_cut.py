@@ -1,4 +1,4 @@
-"""What the next cut should say: which positions to let go, and which rows to move for that. A pure decision.
+"""Decides the contents of the next cut: which positions to release, and which rows to move for that. A pure decision.
 
 Marks are cheap and always made. Positions are let go when the rows to be moved are a small share of their bytes: each
 byte that is copied frees at least as many, and what is kept for the sake of a scope that cannot be flushed stays in

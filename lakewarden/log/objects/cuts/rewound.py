@@ -1,4 +1,4 @@
-"""A restore's trace in the log: it changes rows that subscribers have seen, and appends none."""
+"""Notes a restore in the log: it changes rows that subscribers have seen, but appends no rows."""
 
 from __future__ import annotations
 

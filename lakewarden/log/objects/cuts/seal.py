@@ -1,4 +1,4 @@
-"""The end of a log: nobody appends to the log of a dropped table.
+"""Seals the log of a dropped table, so that it refuses every append.
 
 The seal is a cut past every position there can be. A writer looks at the cuts after its put, so it meets the seal
 whatever it had read before; the seal stays when all else is removed, for the sake of a writer that sleeps, until a vacuum

@@ -1,4 +1,4 @@
-"""Settling: what flushes have committed is marked in the next cut of the log, and cleaned away when that pays.
+"""Settles what flushes have committed: marks it in the next cut of the log, and cleans it up when that pays.
 
 A cut is made from the newest one and counts only if a listing after its creation shows none newer. Who loses reads
 again: what others settled meanwhile is merged, never overwritten.
