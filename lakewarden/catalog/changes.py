@@ -1,4 +1,4 @@
-"""Changes of the catalog as pure functions: a catalog in, the next one out, or an error and nothing changed.
+"""Changes of the catalog as pure functions: they take a catalog and return the next one, or raise and change nothing.
 
 They run inside `CatalogStore.change`, again for each attempt, so that what they check holds when the change counts.
 """
@@ -22,11 +22,11 @@ LOCAL = "local"
 LOCAL_BASE = "data"
 
 BaseOf = Callable[[Storage], str]
-"""Where a storage's tables lie, as a whole URI: a relative base moves with the warehouse."""
+"""Returns where a storage's tables are, as a full URI: a relative base moves with the warehouse."""
 
 
 def first_catalog() -> Catalog:
-    """What a new warehouse has: the storage `local`, in its own `data/`."""
+    """Returns the catalog of a new warehouse: the storage `local`, in its own `data/`."""
     local = Storage(LOCAL, "filesystem", LOCAL_BASE, check_template("USER", ""), check_template("SHARED", ""), name=LOCAL)
     return Catalog(storages={LOCAL: local})
 
@@ -51,7 +51,7 @@ def describe_namespace(catalog: Catalog, name: str, description: str) -> Catalog
 
 
 def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalog:
-    """With `cascade` its tables leave the catalog too; their data and logs are the caller's to remove.
+    """Drops a namespace. With `cascade` also its tables, whose data and logs the caller has to remove.
 
     Raises:
         NotFound: no such namespace.
@@ -85,7 +85,7 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
 
 
 def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalog:
-    """With `replacing`, in place of the view of that name.
+    """Creates a view. With `replacing`, replaces the view of that name.
 
     Raises:
         NotFound: no such namespace.
@@ -109,7 +109,7 @@ def drop_view(catalog: Catalog, name: TableName) -> Catalog:
 
 
 def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
-    """The table as it is after an ALTER.
+    """Replaces the table by its state after an ALTER.
 
     Raises:
         NotFound: no such storage.
@@ -124,7 +124,7 @@ def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
 
 
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
-    """Hides the table from everybody; `drop_table` follows when its data is gone. May be repeated.
+    """Hides the table from all callers; `drop_table` follows when its data is gone. Idempotent.
 
     Raises:
         NotFound: no such table.
@@ -195,7 +195,7 @@ def alter_storage(
     left = [
         table.name
         for table in catalog.tables.values()
-        if storage_id in table.storage_ids and moved.get(table.type, False)  # a STREAM table lies nowhere
+        if storage_id in table.storage_ids and moved.get(table.type, False)  # a STREAM table has no place
     ]
     if left:
         raise InUse(f"storage {storage_id!r} has tables that lie by its old template, as {left[0]}; make a new storage instead")
@@ -206,7 +206,7 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     """Raises:
     NotFound: no such storage.
     InvalidArgument: it is `local`.
-    InUse: tables lie on it, or it is a user's own.
+    InUse: tables are on it, or it is a user's own.
     """
     storage_of(catalog, storage_id)
     if storage_id == LOCAL:
@@ -225,7 +225,7 @@ def fold_case(catalog: Catalog, storage_id: str) -> Catalog:
 
     Raises:
         NotFound: no such storage.
-        InUse: tables lie there by other paths already.
+        InUse: the storage already has tables, whose paths would change.
     """
     storage = storage_of(catalog, storage_id)
     if any(storage_id in table.storage_ids for table in catalog.tables.values()):
@@ -252,7 +252,7 @@ def check_still(table: Table) -> None:
 
 
 def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
-    """The directory that holds all of a table's scopes and nothing else. STREAM tables have none."""
+    """Returns the directory that holds all of a table's scopes and nothing else. STREAM tables have none."""
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
     return join(base_of(storage), table_prefix(template, table.name, storage.folds_case))
 

@@ -1,4 +1,4 @@
-"""The catalog as a JSON object, and back. Fields are those of `catalog.model`; one that is absent has its default."""
+"""Converts the catalog to JSON and back. Fields are those of `catalog.model`; an absent field has its default."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decode(data: bytes, name: str) -> Written:
     """`name` says in a message where the bytes came from.
 
     Raises:
-        Corrupt: they are no catalog, or of a newer format.
+        Corrupt: they are not a catalog, or have a newer format.
     """
     try:
         body = json.loads(data)

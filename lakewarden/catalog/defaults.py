@@ -1,4 +1,4 @@
-"""Default expressions of columns: a function of a short list, or a literal. Here they are read; `rows.defaults` evaluates."""
+"""Parses default expressions of columns: a function of a short list, or a literal. `rows.defaults` evaluates them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONSTANTS: dict[str, object] = {"TRUE": True, "FALSE": False, "NULL": None}
 
 @dataclass(frozen=True)
 class FunctionDefault:
-    """Evaluated anew for each row."""
+    """A function, evaluated for each row."""
 
     name: str
 

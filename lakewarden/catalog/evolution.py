@@ -1,6 +1,6 @@
-"""Changes of a table's columns and options: a table in, the next one out, with one more schema version.
+"""Changes of a table's columns and options: they return the next table, with one more schema version.
 
-Columns are told apart by their id, so a rename keeps the values and a column that is added anew starts empty.
+Columns are identified by id, so a rename keeps the values and a column that is added again starts empty.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def altered(table: Table, change: Alteration, now: datetime) -> Table:
 
 
 def tightens(table: Table, change: Alteration) -> str | None:
-    """The column that becomes NOT NULL by the change, so that nobody may have a NULL there."""
+    """The column that becomes NOT NULL by the change, so that no row may have a NULL there."""
     if isinstance(change, SetNullable | ModifyColumn) and change.nullable is False and _column(table, change.name).nullable:
         return change.name
     return None

@@ -1,7 +1,7 @@
 """Leases as changes of the catalog, which makes their fence exact: what a holder commits and that it still holds the
 lease are decided by the creation of one object.
 
-No clock is compared with another machine's. A lease ends when its holder gives it back, or when somebody who waited saw no
+No clock is compared with another machine's. A lease ends when its holder gives it back, or when a waiting process saw no
 renewal for its whole duration and takes it over; the former holder's changes are refused from that version on.
 """
 
@@ -17,10 +17,10 @@ Change = Callable[[Catalog], Catalog]
 
 
 def grant(name: str, owner: str, seconds: float, instead_of: Lease | None) -> Change:
-    """Gives the lease to `owner`, in place of exactly the lease that was seen (None: nobody's).
+    """Gives the lease to `owner`, replacing exactly the lease that was seen (None: no lease).
 
     Raises:
-        Conflict: somebody else holds it by now, or its holder has renewed it.
+        Conflict: another process holds it now, or its holder has renewed it.
     """
 
     def change(catalog: Catalog) -> Catalog:

@@ -1,4 +1,4 @@
-"""What exists: namespaces, storages, users, tables and their schema versions. Values only; `catalog.store` keeps them."""
+"""The contents of the catalog: namespaces, storages, users, tables and their schema versions. `catalog.store` keeps them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Table:
     log_id: str
     created_at: datetime
     dropping: bool = False
-    """Its drop has begun: nobody finds it any more, and its name and place are free once its data is gone."""
+    """Its drop has started: it is no longer visible, and its name and place are free once its data is removed."""
     move: Move | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""A table's move to another storage as changes of the catalog: begun, closed, switched, ended; or given up before the switch."""
+"""A table's move to another storage as changes of the catalog: start, close, switch, end; or cancel before the switch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin_move(catalog: Catalog, name: TableName, storage_id: str, base_of: Base
 
 
 def close_table(catalog: Catalog, name: TableName) -> Catalog:
-    """From now on no flush begins."""
+    """Closes the table: from now on no flush starts."""
     return _changed(catalog, name, lambda table, move: replace(table, move=replace(move, phase="closing")))
 
 
@@ -40,7 +40,7 @@ def reopen_table(catalog: Catalog, name: TableName) -> Catalog:
 
 
 def switch_table(catalog: Catalog, name: TableName) -> Catalog:
-    """From now on the table lies at its target."""
+    """Switches the table to its target."""
 
     def switched(table: Table, move: Move) -> Table:
         return replace(table, options=replace(table.options, storage_id=move.target), move=replace(move, phase="leaving"))

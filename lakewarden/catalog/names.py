@@ -30,7 +30,7 @@ _SQL_WORDS = _words(
     union unique update user using values variadic when where window with
     """
 )
-"""What no SQL parser takes for a name without quotes."""
+"""Words that no SQL parser accepts as a name without quotes."""
 
 
 def check_namespace(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Table types and table options: read from text, checked, and turned into values.
+"""Parses and checks table types and table options.
 
-Which type takes which option stands in `access.rights.OPTIONS`; here is what each one's value may be.
+`access.rights.OPTIONS` says which type takes which option; this module says which values each option may have.
 """
 
 from __future__ import annotations

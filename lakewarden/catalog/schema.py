@@ -1,4 +1,4 @@
-"""Declaring a table's columns and primary key."""
+"""Declares a table's columns and primary key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def declare(columns: Sequence[Column], primary_key: Sequence[str], append_only: 
 
     Raises:
         InvalidArgument: no columns, a bad name, type or default, a name twice, or a primary key that is missing, names a
-            column twice or one that is not there, or lies on a type that cannot be a key.
+            column twice or one that is not there, or has a type that cannot be a key.
     """
     if not columns:
         raise InvalidArgument("a table needs at least one column")

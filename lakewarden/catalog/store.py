@@ -1,4 +1,4 @@
-"""The catalog in the warehouse: a sequence of whole versions, each an object that is created once.
+"""Stores the catalog in the warehouse: a sequence of complete versions, each an object that is created once.
 
 `catalog/<inverted version>.json` sorts newest first. A change creates the version after the one that it read; of two that
 race, one finds the name taken and starts over. Old versions are pruned, so a writer that was paused long enough may find
@@ -55,7 +55,7 @@ class CatalogStore:
         """Applies the change to the newest version, again for each lost race; returns the catalog that has it.
 
         Raises:
-            Conflict: every attempt lost its race, or it cannot be told whether the last one did.
+            Conflict: every attempt lost its race, or the outcome of the last one is unknown.
             StorageUnavailable: the store failed; the change may have happened.
             Whatever the change itself raises; nothing was changed then.
         """
@@ -84,7 +84,7 @@ class CatalogStore:
         except AlreadyThere:
             pass  # by another, or by this very put, repeated below us after its answer was lost
         except NotDurable:
-            raise  # that it is seen proves nothing
+            raise  # that it is visible proves nothing
         except StorageUnavailable:
             if not self._settled(version, write):
                 raise  # it may still arrive

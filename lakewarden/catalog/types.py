@@ -1,4 +1,4 @@
-"""Column types: how they are written, and what they are in Arrow and Delta (docs/reference/types.md).
+"""Column types: their spellings, and their forms in Arrow and Delta (docs/reference/types.md).
 
 TIME is kept as microseconds since midnight; UUID, JSON and FILE as text. What the type was stands in the column's
 metadata under `lakewarden.type`.

@@ -1,4 +1,4 @@
-"""Changes of users, as those of `catalog.changes`: a catalog in, the next one out. Dropping is soft."""
+"""Changes of users, like those of `catalog.changes`: they take a catalog and return the next one. Dropping is soft."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def own_storage(catalog: Catalog, user_id: str) -> str | None:
 
 
 def role_of(catalog: Catalog, user_id: str) -> Role | None:
-    """The role to reckon with when somebody takes this user's place: a dropped administrator still counts as one."""
+    """Returns the role that counts when a session takes this user's place: a dropped administrator still counts as one."""
     user = catalog.users.get(user_id)
     return None if user is None else user.role
 

@@ -1,6 +1,6 @@
-"""What a value of each column type is: the exact ranges and forms, and the one value that stands for each spelling.
+"""The values of each column type: their exact ranges and forms, and the one value for each spelling.
 
-`convert` decides; whatever is faster for many rows at once (`rows.validate`) must agree with it.
+`convert` decides; faster ways for many rows at once (`rows.validate`) must agree with it.
 """
 
 from __future__ import annotations
