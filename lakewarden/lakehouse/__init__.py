@@ -1,4 +1,4 @@
-"""The Python client of a warehouse: nouns, and `Lakehouse`, which keeps a name for each of their methods."""
+"""The Python client of a warehouse: `Lakehouse`, its nouns, and a delegate for each of their methods."""
 
 from lakewarden.lakehouse.facade import Lakehouse
 

@@ -1,4 +1,4 @@
-"""What exists in a warehouse: namespaces, tables, views, storages, tags."""
+"""`lake.catalog`: the namespaces, tables, views, storages and tags of a warehouse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LakeCatalog:
         """Creates a namespace.
 
         Raises:
-            AlreadyExists, InvalidArgument: the name is taken, or is not a name.
+            AlreadyExists, InvalidArgument: the name is taken, or is not valid.
         """
         if if_not_exists and name in self.parts.warehouse.catalog.read().namespaces:
             return
@@ -90,7 +90,7 @@ class LakeCatalog:
         """Changes one thing of a table: a column (`catalog.evolution`), or its options.
 
         Flushed files and rows in the log stay as they are and are read under the new schema; a scope's files are rewritten
-        by its next flush. A `TableClient` that was made before goes on writing by the schema that it knows.
+        by its next flush. A `TableClient` that was created before keeps writing with the schema that it knows.
 
         Raises:
             InvalidArgument, AlreadyExists, NotFound, Unsupported, ConstraintViolation, InUse: nothing was changed.
@@ -100,20 +100,20 @@ class LakeCatalog:
         return alter(self.parts.warehouse, TableName.parse(name), change)
 
     def drop_table(self, name: str) -> None:
-        """Drops a table and all its data; waits for the cleanup. One that was interrupted goes on where it stopped.
+        """Drops a table and all its data; waits for the cleanup. Continues a drop that was interrupted.
 
         Raises:
-            NotFound: no such table.
+            NotFound: the table does not exist.
         """
         self.parts.operator.drop(TableName.parse(name))
 
     def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
-        """Keeps a query under a name. Whoever reads it does so with their own rights, and sees their own rows.
+        """Stores a query under a name. A user who reads it needs their own rights, and sees their own rows.
 
         Raises:
             BadSyntax, InvalidArgument, AlreadyExists, NotFound: nothing was created.
         """
-        from lakewarden.sql.parse import parse_query  # a third of a second that other commands need not spend
+        from lakewarden.sql.parse import parse_query  # takes a third of a second, which other commands do not need
 
         parse_query(text)
         make_view(self.parts.warehouse, TableName.parse(name), text, replacing=or_replace)
@@ -122,7 +122,7 @@ class LakeCatalog:
         """Drops a view.
 
         Raises:
-            NotFound: no such view.
+            NotFound: the view does not exist.
         """
         remove_view(self.parts.warehouse, TableName.parse(name))
 
@@ -135,7 +135,7 @@ class LakeCatalog:
         """The client of one table.
 
         Raises:
-            NotFound: no such table.
+            NotFound: the table does not exist.
         """
         from lakewarden.table import TableClient
 

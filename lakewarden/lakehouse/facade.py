@@ -1,4 +1,4 @@
-"""The Python client: one warehouse, its tables, and the operations over them."""
+"""`Lakehouse`, the Python client: one warehouse, its tables, and the operations over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakewarden.warehouse import Warehouse
 class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDelegates):
     """An open warehouse, as the operator sees it: every table, every scope.
 
-    Use it as a context manager, or call `close`: that stops the Spark session which it started.
+    Use it as a context manager, or call `close`, which stops the Spark session that it started.
     """
 
     @classmethod
@@ -32,16 +32,16 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
         progress: Progress = silent,
         spark: StartSpark | None = None,
     ) -> Lakehouse:
-        """Opens a warehouse, and creates it where it does not exist.
+        """Opens a warehouse; creates it if it does not exist.
 
         Args:
             uri: a directory, or `s3://bucket/prefix` (also `gs://`, `abfss://`).
-            settings: in place of `lakewarden.toml` and the environment.
-            progress: receives how many scopes are finished, and of how many.
-            spark: gives the Spark session when a job first needs one; without it, Lakewarden starts its own, and stops it.
+            settings: used instead of `lakewarden.toml` and the environment.
+            progress: receives the number of finished scopes and of all scopes.
+            spark: returns the Spark session when a job first needs one; without it, Lakewarden starts and stops its own.
 
         Raises:
-            StorageRefused, StorageUnavailable: the place can't be written or reached.
+            StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
         chosen = check_settings(settings) if settings else load_settings(os.environ)
         return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))

@@ -1,4 +1,4 @@
-"""The jobs of a warehouse."""
+"""`lake.jobs`: the jobs of a warehouse."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ class Jobs:
 
     parts: Parts
 
-    # `lake.jobs(limit)` was a method before it was this noun, and stays one for its callers.
+    # `lake.jobs(limit)` was a method before it was a noun; its callers may still call it.
     def __call__(self, limit: int | None = 50) -> list[Job]:
         """The last jobs, newest first."""
         return self.parts.operator.jobs.newest(limit)
 
     def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
-        """Asks for an operation that `run_jobs`, here or elsewhere, will do.
+        """Requests an operation that `run_jobs` will run, in this process or another.
 
         Args:
-            to: the storage to move to; for a move alone.
+            to: the storage to move to; only for a move.
 
         Raises:
-            NotFound, InvalidArgument: a table, a user or a storage is none.
-            AlreadyActive: the same was asked for already, and is not over.
+            NotFound, InvalidArgument: a table or a storage does not exist, or a user's name is not valid.
+            AlreadyActive: the same request is already queued or running.
         """
         from lakewarden.execution.enqueue import enqueue
 
         return enqueue(self.parts.warehouse, self.parts.operator.jobs, operation, Asked(tables, user), to)
 
     def waiting(self) -> list[Job]:
-        """What `run_jobs` would run now, oldest first."""
+        """The jobs that `run_jobs` would run now, oldest first."""
         return self.parts.runner.waiting()
 
     def run(self, only: Collection[str] | None = None) -> list[Job]:
-        """Runs what is queued (`only`: these ids), oldest first; one that fails does not keep back the others.
+        """Runs the queued jobs (`only`: these ids), oldest first; a failed one does not stop the others.
 
-        What a runner left that shows no life any more is taken over.
+        Takes over jobs whose runner has died.
         """
         return self.parts.runner.run_waiting(only)
 
     def kill(self, job_id: str) -> Job:
-        """Cancels a job that is not over; one that runs stops before its next scope."""
+        """Cancels a job that is not over; a running one stops before its next scope."""
         return self.parts.operator.jobs.kill(job_id)

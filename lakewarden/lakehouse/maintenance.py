@@ -1,4 +1,4 @@
-"""The operations that keep a warehouse healthy: a report for each scope."""
+"""`lake.maintenance`: the operations over scopes. Each returns a report for each scope."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Maintenance:
 
     @property
     def status(self) -> Status:
-        """What there is to do."""
+        """What is pending, due or damaged."""
         return Status(self.parts.warehouse, self.parts.engine)
 
     @property
@@ -36,11 +36,11 @@ class Maintenance:
         return Plans(self.parts, self.status)
 
     def upgrade(self) -> list[UpgradedStorage]:
-        """Brings a warehouse that an earlier release made to the newest format: gives every storage its identity and every
-        table its floor. Stop earlier releases before; open the warehouse again afterwards.
+        """Upgrades a warehouse of an earlier release to the newest format: gives every storage its identity and every
+        table its floor. Stop processes of earlier releases first; open the warehouse again afterwards.
 
         Raises:
-            StorageUnavailable, StorageRefused, Corrupt: a storage, or the table of a scope that was flushed, is not there;
+            StorageUnavailable, StorageRefused, Corrupt: a storage, or the table of a flushed scope, does not exist;
                 nothing was upgraded.
         """
         from lakewarden.admin.upgrade import upgrade
@@ -50,35 +50,35 @@ class Maintenance:
     def repair(
         self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
     ) -> list[Repaired]:
-        """Makes damaged logs and scopes whole again, as far as their rows are left, and says what is lost.
+        """Repairs damaged logs and scopes from the rows that are left, and reports what is lost.
 
-        What is in the way goes to `_quarantine/` in the scope's directory, where rows whose deletion cannot be excluded go too.
+        Moves damaged objects, and rows that may have been deleted, to `_quarantine/` in the scope's directory.
 
         Args:
-            table: all tables where it is left out.
+            table: by default all tables.
             user: only this user's scopes.
-            dry_run: says what would be done, and changes nothing.
-            restored: the warehouse or its data was just restored from a backup: the step that must follow.
+            dry_run: reports what would be done, and changes nothing.
+            restored: the required step after the warehouse or its data was restored from a backup.
 
         Returns:
             A report for each damaged log and for each scope; `skipped` where nothing is wrong.
 
         Raises:
-            NotFound, InvalidArgument: no such table; an impossible user, or one for a SHARED table.
-            StorageUnavailable: a storage is away, or is not the one that this warehouse uses.
+            NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
+            StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
         return self.parts.operator.repair(() if table is None else (table,), user, dry_run=dry_run, restored=restored)
 
     def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
-        """Moves pending rows into the Delta tables: of all tables where none is named, of one user where one is.
+        """Moves pending rows into the Delta tables: by default of all tables and users.
 
         Raises:
-            NotFound: a table that is not there; nothing was flushed.
+            NotFound: a table does not exist; nothing was flushed.
         """
         return self._run(new_request("flush", tables, user=user), dry_run=False)
 
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
-        """Flushes exactly these, in one job; those with nothing pending are passed over."""
+        """Flushes exactly these scopes, in one job; skips those without pending rows."""
         wanted = set(scopes)
         return self.parts.operator.flush_where(wanted.__contains__, {"scopes": str(len(wanted))})
 
@@ -87,10 +87,10 @@ class Maintenance:
         return self._run(new_request("compact", tables, user=user), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
-        """Lets go of STREAM rows whose time is over, or that are beyond their scope's size: a report for each such scope.
+        """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
 
         Raises:
-            NotFound, Unsupported: a name that is no STREAM table's; nothing was evicted.
+            NotFound, Unsupported: a table does not exist or is not a STREAM table; nothing was evicted.
         """
         return self._run(new_request("evict", tables, user=user), dry_run)
 
@@ -108,10 +108,10 @@ class Maintenance:
         force: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
-        """Deletes files that no version inside the retention needs; lists them only, unless `dry_run=False`.
+        """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`.
 
         Raises:
-            InvalidArgument: a retention below 168 hours, and `force` is not given.
+            InvalidArgument: the retention is below 168 hours, and `force` is not given.
         """
         return self._run(new_request("vacuum", tables, user=user, retain_hours=retain_hours, force=force), dry_run)
 
@@ -125,9 +125,9 @@ class Maintenance:
         discard_pending: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
-        """Brings a scope (or, by timestamp, all scopes of a table) back; says only what it would do, unless `dry_run=False`.
+        """Restores a scope (or, by timestamp, all scopes of a table); only reports what it would do unless `dry_run=False`.
 
-        Pending rows are flushed first, or dropped where `discard_pending` says so.
+        Pending rows are flushed first, or dropped with `discard_pending`.
 
         Raises:
             InvalidArgument: not exactly one of `version` and `timestamp`, or a version of a USER table without a user.
@@ -139,29 +139,29 @@ class Maintenance:
         return self.parts.planner.preview(request).reports if dry_run else self.parts.operator.run(request)
 
     def move(self, table: str, to: str) -> list[ScopeReport]:
-        """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes go on;
-        flushes wait while the last of it is copied. One that was interrupted goes on when it is asked for again.
+        """Moves a table to another storage: copies, compares, switches, and empties the old place. Reads and writes continue;
+        flushes wait while the last part is copied. Continues a move that was interrupted.
 
-        Scopes of users with a storage of their own stay there.
+        The scopes of users with their own storage stay there.
 
         Args:
             to: the storage's id.
 
         Returns:
-            A report a scope; none where the table lies there already. Where a scope failed, the table stays where it is.
+            A report for each scope; empty if the table is there already. If a scope failed, the table stays where it is.
 
         Raises:
-            NotFound, Unsupported: no such table or storage; a STREAM table.
-            InUse: it is being moved elsewhere, or something lies at its place there.
+            NotFound, Unsupported: the table or storage does not exist; it is a STREAM table.
+            InUse: the table is being moved elsewhere, or its place there is not empty.
             Conflict: a reader leases a version, or a user is being erased; try again later.
         """
         return self.parts.operator.move(TableName.parse(table), to)
 
     def cancel_move(self, table: str) -> list[ScopeReport]:
-        """Gives up a move before its switch; the table stays where it is, and what was copied goes.
+        """Cancels a move before its switch; the table stays where it is, and the copies are removed.
 
         Raises:
-            NotFound: no such table.
-            InUse: it lies at the new place already; the move can only be ended.
+            NotFound: the table does not exist.
+            InUse: the table is at the new place already; the move can only be completed.
         """
         return self.parts.operator.cancel_move(TableName.parse(table))

@@ -1,4 +1,4 @@
-"""The nouns of a `Lakehouse`: what it does is divided among them."""
+"""The nouns of a `Lakehouse`, which divide its methods by subject."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Nouns:
-    """`Lakehouse` without the names that it keeps for each of their methods."""
+    """`Lakehouse` without the delegates to its nouns' methods."""
 
     def __init__(self, warehouse: Warehouse, engine: Engine) -> None:
         self.warehouse = warehouse
@@ -33,12 +33,12 @@ class Nouns:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Operations over scopes, their plans, and how the warehouse stands."""
+        """Operations over scopes, their plans, and the warehouse's state."""
         return Maintenance(self._parts)
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Jobs; called, it lists them."""
+        """Jobs; a call lists them."""
         return Jobs(self._parts)
 
     @cached_property
@@ -58,5 +58,5 @@ class Nouns:
 
     @property
     def feeds(self) -> Feeds:
-        """One reading of each table's log, for all subscriptions of this process."""
+        """One reader of each table's log, for all subscriptions of this process."""
         return self._parts.feeds

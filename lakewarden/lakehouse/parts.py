@@ -1,4 +1,4 @@
-"""What the nouns of an open warehouse work with."""
+"""The parts of an open warehouse that its nouns share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """Each part is made, and its modules are imported, when it is first needed.
+    """Creates each part, and imports its modules, when it is first needed.
 
-    All operations together take as long to import as a whole query from the command line.
+    Importing all operations takes as long as a whole query from the command line.
     """
 
     warehouse: Warehouse
@@ -61,8 +61,8 @@ class Parts:
 
     @cached_property
     def services(self) -> Services:
-        """What the statements of every SQL session work with."""
-        from lakewarden.sql.query_engine.in_process import engine_of_process  # brings Arrow
+        """The services of all SQL sessions."""
+        from lakewarden.sql.query_engine.in_process import engine_of_process  # imports Arrow
         from lakewarden.sql.services import Services
 
         engine = engine_of_process(self.warehouse.settings.sql)
@@ -70,7 +70,7 @@ class Parts:
 
     @cached_property
     def feeds(self) -> Feeds:
-        """One reading of each table's log, for all subscriptions of this process."""
+        """One reader of each table's log, for all subscriptions of this process."""
         from lakewarden.live.feed import Feeds
 
         return Feeds(LiveQueries(self.warehouse.state), time.monotonic)

@@ -1,4 +1,4 @@
-"""What operations would do, as values that `apply` takes."""
+"""Plans of operations, and applying them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Plans:
     status: Status
 
     def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
-        """What an operation would do, as a value that `apply` takes; without an operation, what maintenance would do now.
+        """Plans an operation for `apply`; without an operation, reports what maintenance would do now.
 
-        `lake.plan("vacuum", "chat.messages", user="u_42")` makes a plan of that operation and keeps it for 24 hours.
-        `lake.plan("chat.messages")` gives a report for each operation on a scope that has something to do, and keeps nothing.
+        `lake.plan("vacuum", "chat.messages", user="u_42")` creates a plan of that operation and keeps it for 24 hours.
+        `lake.plan("chat.messages")` returns a report for each operation that is due on a scope, and keeps nothing.
 
         Raises:
-            InvalidArgument, Unsupported, NotFound: it cannot be requested so.
+            InvalidArgument, Unsupported, NotFound: the request is not valid.
         """
         if names and "." not in names[0]:
             return self.planned(*names, **options)
@@ -39,28 +39,28 @@ class Plans:
         return self._proposed(names)
 
     def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
-        """The plan of an operation by its name; as `plan`, for names that are not known before."""
+        """As `plan`, for an operation whose name is a variable."""
         return self.parts.planner.preview(new_request(operation, tables, **options)).plan
 
     def due(self, *tables: str) -> list[Plan]:
-        """What maintenance would do now, as plans in the order in which they are to be applied."""
+        """Plans of what maintenance would do now, in the order in which to apply them."""
         return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()})
 
     def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
-        """Does exactly what was planned, by the plan or its id, once: a report for each scope, `done`, or `failed` with CONFLICT
-        where it moved since. A second call reports what the first one did.
+        """Applies a plan, given by value or id, exactly and once: a report for each scope, `done`, or `failed` with CONFLICT
+        if the scope has changed since. A second call reports what the first one did.
 
         Args:
-            only: what the plan has to have been made for.
+            only: the request that the plan must have been made for.
 
         Raises:
-            InvalidArgument, NotFound: it is not a plan of this warehouse, or of another request than `only`.
+            InvalidArgument, NotFound: it is not a plan of this warehouse, or not one of the request `only`.
             Moved: it was made more than 24 hours ago.
         """
 
         def permit(request: Request) -> None:
             if only not in (None, request):
-                raise InvalidArgument("the plan was not made for this request: request the same as when it was previewed")
+                raise InvalidArgument("the plan was made for another request; repeat the request that was previewed")
 
         return self.parts.applier.apply(plan, permit)
 

@@ -1,4 +1,4 @@
-"""What a user may demand: a copy of their data, and its removal with proof."""
+"""`lake.privacy`: the rights of a user to a copy of their data, and to its removal with proof."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Privacy:
     open_table: Callable[[str], TableClient]
 
     def export(self, user: str, to: str) -> Export:
-        """Copies all that a user has, flushed first, as Delta tables with their history; the manifest comes last.
+        """Flushes all data of a user and copies it, as Delta tables with their history; the manifest is written last.
 
         Args:
-            to: a directory or URI that is empty, or holds an earlier or interrupted export of the same user.
+            to: a directory or URI that is empty, or has an earlier or interrupted export of the same user.
 
         Raises:
-            InvalidArgument: the place holds a credential, or lies in the warehouse (but for its `exports/`) or a storage.
-            InUse: something else lies there.
-            Conflict: a scope could not be flushed, or was rewritten meanwhile; try again.
+            InvalidArgument: the place contains a credential, or is in a storage or the warehouse (except `exports/`).
+            InUse: the place contains something else.
+            Conflict: a scope could not be flushed, or was rewritten meanwhile. Try again.
         """
         return self.parts.operator.export(user, to)
 
@@ -42,11 +42,11 @@ class Privacy:
         """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
 
         Args:
-            tables: only these; all of the export where none is named. They have to be there, with the same columns.
+            tables: only these; by default all of the export. They must exist, with the same columns.
 
         Raises:
-            NotFound: no finished export, or no such table in it or here; nothing was written.
-            Corrupt: a file is not what the manifest says; nothing was written.
+            NotFound: the export is missing or unfinished, or a table is missing in it or here; nothing was written.
+            Corrupt: a file differs from the manifest; nothing was written.
         """
         from lakewarden.table.importing import import_export
 
@@ -55,25 +55,25 @@ class Privacy:
     def erase(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
     ) -> Certificate:
-        """Removes all that a user has, hot and cold, and searches for what is left; one that was interrupted goes on.
+        """Removes all data of a user, hot and cold, and searches for remains. Continues one that was interrupted.
 
-        Meanwhile the user's writes raise `BeingErased`; afterwards the user may start anew.
+        Meanwhile the user's writes raise `BeingErased`; afterwards the user may write again.
 
         Args:
-            tables: only of these; all USER tables where none is named.
+            tables: only these; by default all USER tables.
             deep: read every object under every storage.
-            asked_by: stands in the certificate.
+            asked_by: the requester that the certificate names.
 
         Raises:
-            NotFound, InvalidArgument: no such table, or a SHARED one; nothing was done.
-            Conflict: something was left, or is still written to; remove what the message names, and erase again.
+            NotFound, InvalidArgument: a table does not exist or is SHARED; nothing was done.
+            Conflict: something remains, or is still written to. Remove what the message names, and erase again.
         """
         return self.parts.operator.erase(EraseAsked(user, tuple(tables or ()), asked_by, deep))
 
     def ask_erasure(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
     ) -> str:
-        """Queues an erasure for `erase_asked`, here or elsewhere; the user's keyed hash, by which it is known until then.
+        """Queues an erasure for `erase_asked`, in this process or another; returns the user's keyed hash, which names it.
 
         Raises:
             NotFound, InvalidArgument: as `erase`.
@@ -83,39 +83,39 @@ class Privacy:
         return ask_erasure(self.parts.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
 
     def asked_erasure(self, request: str) -> EraseAsked:
-        """What was asked for under this keyed hash.
+        """The erasure that was requested under this keyed hash.
 
         Raises:
-            NotFound, InvalidArgument: nothing was; it is none.
+            NotFound, InvalidArgument: no such request; not a keyed hash.
         """
         return find_asked(self.parts.warehouse.state, request)
 
     def plan_asked_erasure(self, request: str) -> Plan:
-        """The plan of what was asked for under this keyed hash.
+        """The plan of the erasure that was requested under this keyed hash.
 
         Raises:
-            NotFound, InvalidArgument: nothing was; it is none.
+            NotFound, InvalidArgument: no such request; not a keyed hash.
         """
         return self.parts.planner.preview_asked(request)
 
     def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
-        """Erases as it was asked for under this keyed hash. One that fails stays asked for.
+        """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
 
         Args:
-            plan_id: a plan of it, made by `plan("erase", …)`: then it is done only if the tables are still those of the plan.
+            plan_id: a plan of it, made by `plan("erase", …)`: it runs only if the tables are still those of the plan.
 
         Raises as `erase`, with the keyed hash in place of the id.
         """
         return self.parts.operator.erase_asked(request) if plan_id is None else self.parts.applier.erase_asked(request, plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
-        """Searches for anything of a user, by code that shares nothing with the deletion; changes nothing."""
+        """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""
         from lakewarden.operations.verification import verify_erased
 
         return verify_erased(self.parts.warehouse, user, tuple(tables or ()), deep=deep)
 
     def certificates(self, user: str | None = None) -> list[Certificate]:
-        """The certificates, oldest first; with `user` those of one who was erased, by their keyed hash."""
+        """The certificates, oldest first; with `user` those of one erased user, found by their keyed hash."""
         from lakewarden.state.certificates import certificates
 
         mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))

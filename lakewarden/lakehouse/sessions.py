@@ -1,4 +1,4 @@
-"""SQL over a warehouse, for one user in one role at a time."""
+"""`lake.sessions`: SQL over a warehouse, for one user in one role at a time."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ class SqlSessions:
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
-        """Runs the statements of a text, one after the other. Syntax and rights of all of it are checked before any runs.
+        """Runs the statements of a text in order. The syntax and rights of all are checked before any runs.
 
         Args:
-            user: whose rows it sees and writes in USER tables.
-            role: what it may do: anonymous, user, service, dba or system.
+            user: the user whose rows it sees and writes in USER tables.
+            role: anonymous, user, service, dba or system.
             wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
-            files: what comes along, by the name that `FILE('name')` in VALUES calls it: bytes, a `Path`, or an `Upload`.
-            each: is given every result as soon as it is there.
+            files: the attached files by the name of their `FILE('name')` in VALUES: bytes, a `Path`, or an `Upload`.
+            each: receives every result as soon as it is available.
 
         Raises:
-            BadSyntax, PermissionDenied, Unsupported: nothing was done, if it can be told from the text.
-            LakewardenError: a statement failed; those before it are done.
+            BadSyntax, PermissionDenied, Unsupported: nothing was done, if the text alone shows the error.
+            LakewardenError: a statement failed; those before it have run.
         """
         return self.open(user=user, role=role).sql(text, freshness=freshness, wait=wait, files=files, each=each)
 
     def open(self, *, user: str, role: str = "user") -> SqlSession:
-        """A session for one user in one role, through the gate. Its calls see and do what that role may.
+        """A session for one user in one role, through the gate. Its calls see and do what the role allows.
 
         Raises:
-            InvalidArgument: an impossible user, or no such role.
+            InvalidArgument: the user's name is not valid, or the role does not exist.
         """
-        from lakewarden.sql.session import open_session  # sqlglot: a third of a second that other commands need not spend
+        from lakewarden.sql.session import open_session  # imports sqlglot: a third of a second, which other commands do not need
 
         return open_session(self.parts.services, user, role)

@@ -1,4 +1,4 @@
-"""How a warehouse stands: what is pending or due, and what is damaged."""
+"""The state of a warehouse: what is pending, due or damaged."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ class Status:
     engine: Engine
 
     def pending(self) -> list[Pending]:
-        """The scopes with rows to flush, oldest first; costs what lies in the log. STREAM tables have none.
+        """The scopes with rows to flush, oldest first; reads all of the log. STREAM tables have none.
 
-        Those of a table whose log is corrupt are not known; its flush and `check` say so.
+        Omits tables whose log is corrupt; their flush and `check` report it.
         """
         return pending_in(self.warehouse)
 
     def due(self) -> list[Due]:
-        """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
+        """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return list(due_scopes(self.warehouse.catalog.read(), self.pending(), self.warehouse.clock()))
 
     def scopes(self) -> list[ScopeStatus]:
-        """The scopes with pending rows and how their tables stand, the one that waits longest first."""
+        """The scopes with pending rows and the state of their tables, the longest waiting first."""
         from lakewarden.planning.status import status
 
         return status(self.warehouse, self.pending())
 
     def check(self, storage: str | None = None) -> list[Finding]:
-        """Is every storage reachable, every scope readable, log and table consistent?"""
+        """Checks that every storage is reachable, every scope readable, and log and table consistent."""
         from lakewarden.operations.check import check
 
         return check(self.warehouse, self.engine.run, storage)
 
     def storages(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
-        """How every storage is, or that one: what can be done there, how fast, and with `extended` how much lies there.
+        """The state of every storage, or of one: what works there, how fast, and with `extended` how much it holds.
 
         Raises:
-            NotFound: no such storage.
+            NotFound: the storage does not exist.
         """
         from lakewarden.admin.health import health
         from lakewarden.operations.check import storages_named

@@ -28,18 +28,18 @@ class Storages:
         description: str = "",
         connection: Connection = Connection(),
     ) -> Storage:
-        """Creates a storage, after trying to write, read, list and delete there; empty templates mean the defaults.
+        """Creates a storage after testing writes, reads, lists and deletes there; empty templates mean the defaults.
 
         Args:
             type: `filesystem` (also `local`), `s3`, `gcs` or `azure`.
-            base: a directory, or a URI such as `s3://bucket/prefix`; beside `bucket`, a prefix in it.
+            base: a directory, or a URI such as `s3://bucket/prefix`; with `bucket`, a prefix in it.
             bucket: of an object store; the scheme is added.
-            connection: endpoint, region, path style and credentials (by reference) where the environment does not say them.
+            connection: endpoint, region, path style and credentials (by reference) that the environment does not provide.
 
         Raises:
-            AlreadyExists, InvalidArgument, InUse: the id is taken or none, a template or the base can't be, or the place is
-                another warehouse's.
-            StorageRefused, StorageUnavailable: the place can't be written or reached.
+            AlreadyExists, InvalidArgument, InUse: the id is taken or not valid, a template or the base is not valid, or the
+                place belongs to another warehouse.
+            StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
         from lakewarden.admin.storages import make_storage, new_storage
 
@@ -70,9 +70,9 @@ class Storages:
         path_style: bool | None = None,
         credentials: str | None = None,
     ) -> Storage:
-        """Changes what is given, after trying the place as it will be reached then.
+        """Changes the given fields after testing the place with them.
 
-        A template changes only while no table of its type lies on the storage.
+        A template can change only while no table of its type is on the storage.
         """
         from lakewarden.admin.storages import StorageChange, change_storage
 
@@ -80,23 +80,23 @@ class Storages:
         return change_storage(self.warehouse, storage_id, change)
 
     def adopt(self, storage_id: str) -> Storage:
-        """Marks what is at a storage's place now as the storage, after its disk or bucket was lost for good, or restored without
-        its marker. Nothing else makes the warehouse use it again.
+        """Marks the present content of a storage's place as the storage, after its disk or bucket was lost, or restored
+        without its marker. Nothing else makes the warehouse use it again.
 
         Raises:
-            NotFound: there is none.
-            InUse: the place is another storage's, or another warehouse's.
+            NotFound: the storage does not exist.
+            InUse: the place belongs to another storage or warehouse.
         """
         from lakewarden.admin.storages import adopt_storage
 
         return adopt_storage(self.warehouse, storage_id)
 
     def drop(self, storage_id: str, *, if_exists: bool = False) -> bool:
-        """Drops a storage; False where there is none and `if_exists` says that this is no error.
+        """Drops a storage; returns False if it does not exist and `if_exists` is given.
 
         Raises:
-            NotFound: there is none.
-            InUse: tables or users' scopes lie on it.
+            NotFound: the storage does not exist.
+            InUse: tables or users' scopes are on it.
         """
         from lakewarden.admin.storages import remove_storage
 

@@ -1,4 +1,4 @@
-"""The subscriptions of a warehouse."""
+"""`lake.subscriptions`: the subscriptions of a warehouse."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ class Subscriptions:
         timeout: float | None = None,
         pause: Pause = wait,
     ) -> Subscription:
-        """The rows that a query shows, then each change to them: docs/subscriptions.md.
+        """The rows that a query selects, then each change to them: docs/subscriptions.md.
 
         Args:
             text: `SELECT … FROM namespace.table [WHERE …]` over one table, or a SUBSCRIBE statement.
             user, role: as in `SqlSessions.sql`.
-            from_seq: the last `_seq` that was delivered before; what came after it is told, and no rows to begin with. -1
-                is before the first.
-            last_rows: begin with so many of the newest rows; all where it is not given.
-            batch_size: rows that are looked at at once.
-            interval: seconds between two looks at the log, when it is iterated.
-            timeout: seconds without an event after which iterating ends; None for never.
-            pause: waits for so many seconds.
+            from_seq: the last `_seq` that was delivered before; only changes after it are delivered, without initial
+                rows. -1 is before the first.
+            last_rows: the number of newest rows to begin with; by default all.
+            batch_size: the number of rows read at once.
+            interval: seconds between two polls of the log while iterating.
+            timeout: seconds without an event after which the iteration ends; None for never.
+            pause: waits for a number of seconds.
 
         Raises:
-            BadSyntax, InvalidArgument, Unsupported: the text asks for more than rows of one table; or `from_seq` is too old:
-                the message names the oldest that works.
-            NotFound, PermissionDenied: there is no such table, or the session may not read it.
+            BadSyntax, InvalidArgument, Unsupported: the text requests more than rows of one table, or `from_seq` is too old:
+                the message names the oldest valid one.
+            NotFound, PermissionDenied: the table does not exist, or the session may not read it.
         """
         return self.sessions.open(user=user, role=role).subscribe(
             text,
@@ -67,9 +67,9 @@ class Subscriptions:
         return LiveQueries(self.warehouse.state).there(self.warehouse.clock())
 
     def kill(self, live_id: str) -> LiveQuery:
-        """Ends a subscription, wherever it is, at its next look.
+        """Ends a subscription in any process, at its next poll.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the subscription does not exist.
         """
         return LiveQueries(self.warehouse.state).kill(live_id)

@@ -1,4 +1,4 @@
-"""The tags of a warehouse: names of versions that no vacuum takes."""
+"""The tags of a warehouse: names of versions that no vacuum removes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tags:
     warehouse: Warehouse
 
     def add(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
-        """Names a version of a scope, the newest where none is given; no vacuum takes what a tag names."""
+        """Names a version of a scope, by default the newest; no vacuum removes what a tag names."""
         from lakewarden.operations.tags import add_tag
 
         catalog = self.warehouse.catalog.read()
@@ -35,13 +35,13 @@ class Tags:
         return sorted((tag for tag in found if user in (None, tag.user)), key=lambda tag: (tag.user or "", tag.name))
 
     def drop(self, table: str, name: str, *, user: str | None = None) -> None:
-        """Gives up a name; the next vacuum may take the version.
+        """Removes a tag; the next vacuum may remove the version.
 
         Raises:
-            NotFound: no such table, or no tag of that name on that scope.
+            NotFound: the table does not exist, or the scope has no tag of that name.
         """
         from lakewarden.operations.tags import drop_tag
 
         catalog, scope = self.warehouse.catalog.read(), Scope(TableName.parse(table), user)
-        self.warehouse.target(catalog, scope)  # says what is wrong with the user
+        self.warehouse.target(catalog, scope)  # raises if the user is not valid
         drop_tag(self.warehouse.state, find_table(catalog, scope.table).id, user, name)

@@ -1,4 +1,4 @@
-"""Binding: what the names of a statement mean, and whether its session may do it, are decided here and nowhere else."""
+"""Binds statements: resolves their names and checks that the session may run them. Nothing else decides either."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from lakewarden.sql.rights import Ask, Made, asks_of, check_capability
 
 @dataclass(frozen=True)
 class Bound:
-    """A statement that the gate let pass, and the version of the catalog in which its names are meant."""
+    """A statement that the gate allowed, and the catalog version that its names were resolved in."""
 
     statement: of.Statement
     context: Context
     inner: Bound | None = None
-    """The statement of EXECUTE AS, bound in the other user's place."""
+    """The inner statement of EXECUTE AS, bound as the other user."""
 
     def entered(self) -> Bound:
-        """The statement that does something: EXECUTE AS is noted, and gone through."""
+        """The innermost statement. Records each EXECUTE AS on the way."""
         if self.inner is None or not isinstance(self.statement, of.ExecuteAs):
             return self
         self.context.door.execute_as(self.context.catalog, self.statement.user)
         return self.inner.entered()
 
     def now(self) -> Bound:
-        """The same by the newest catalog; raises as `bind`. Nothing is looked up again where that is the one it was bound by."""
+        """Binds again if the catalog has changed since; raises as `bind`."""
         catalog = self.context.warehouse.catalog.read()
         if catalog.version == self.context.catalog.version:
             return self
@@ -45,10 +45,10 @@ class Bound:
 
 
 def bind_all(context: Context, statements: Sequence[of.Statement]) -> list[Bound]:
-    """Binds every statement of a text, with USE and the tables that the text makes taken into account.
+    """Binds every statement of a text, and considers its USE statements and the tables that it creates.
 
     Raises:
-        PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first that may not be; nothing has run.
+        PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first statement that is not allowed; nothing has run.
     """
     made: Made = {}
     bound = []
@@ -60,10 +60,10 @@ def bind_all(context: Context, statements: Sequence[of.Statement]) -> list[Bound
 
 
 def bind(context: Context, statement: of.Statement, made: Made | None = None) -> Bound:
-    """Binds one statement. A table that does not exist is no error yet: an earlier statement may bring it about.
+    """Binds one statement. A table that does not exist is not an error yet: an earlier statement may create it.
 
     Args:
-        made: tables that earlier statements of the text make; gets those that this one makes.
+        made: tables that earlier statements of the text create; this statement's are added.
 
     Raises: as `bind_all`.
     """
@@ -86,7 +86,7 @@ def bind(context: Context, statement: of.Statement, made: Made | None = None) ->
 
 def _asks_of(context: Context, statement: of.Statement, made: Made) -> Iterator[Ask]:
     if isinstance(statement, of.ApplyPlan):
-        from lakewarden.sql.plan_rights import asks_of_plan  # brings the operations, which a query need not wait for
+        from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
 
         return asks_of_plan(context, statement)
     return asks_of(context, statement, made)
@@ -96,19 +96,19 @@ def _check_known(context: Context, statement: of.Statement) -> None:
     if isinstance(statement, of.Forbidden):
         with context.door.watched(statement.what):
             raise PermissionDenied(
-                f"{statement.what} is not for SQL here: a statement reaches the session's tables and nothing else"
+                f"{statement.what} is not available in SQL: a statement can use the session's tables and nothing else"
             )
     if isinstance(statement, of.Declined):
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
-        raise Unsupported(f"{statement.what}: known, and not there")
+        raise Unsupported(f"{statement.what}: recognized, but not supported")
 
 
 def _glance(context: Context, user: str) -> Door:
-    """The other user's door. It is noted when it stays shut; else `Bound.entered` notes it.
+    """The door of the other user. Records a refusal here; `Bound.entered` records an entry.
 
     Raises:
-        PermissionDenied: the session's role may not take that user's place.
+        PermissionDenied: the session's role may not act as that user.
     """
     try:
         return Door(impersonate(context.session, user, role_of(context.catalog, user)), context.door.audit)
@@ -117,7 +117,7 @@ def _glance(context: Context, user: str) -> Door:
 
 
 def _read_by(context: Context, statement: of.Statement, made: Made) -> Iterator[Table | TableOf]:
-    """The tables that a statement's queries read, its own among them where it decides by the rows that are there."""
+    """The tables that a statement's queries read, and its own table where the result depends on the existing rows."""
     namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
     for query in queries_of(statement):
         yield from _named_in(context, query, namespace, made)
@@ -129,9 +129,9 @@ def _read_by(context: Context, statement: of.Statement, made: Made) -> Iterator[
 
 
 def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Made, depth: int = 0) -> Iterator[Table | TableOf]:
-    """Those of a view count as the query's own."""
+    """A view's tables count as the query's own."""
     if depth > DEEPEST:
-        raise Unsupported(f"views lie in views more than {DEEPEST} deep")
+        raise Unsupported(f"views are nested more than {DEEPEST} deep")
     for ref in refs(query):
         name = context.named(ref, namespace)
         if name in made:
@@ -140,7 +140,7 @@ def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Ma
         try:
             found = context.relation(ref, namespace)
         except NotFound:
-            continue  # an earlier statement may bring it about
+            continue  # an earlier statement may create it
         if isinstance(found, ViewQuery):
             yield from _named_in(context, found.query, found.namespace, made, depth + 1)
             continue

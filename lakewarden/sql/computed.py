@@ -1,4 +1,4 @@
-"""The parts of a statement that DuckDB computes."""
+"""Finds the parts of a statement that DuckDB computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakewarden.sql import statements as of
 
 
 def queries_of(statement: of.Statement) -> Iterator[exp.Expr]:
-    """Each as a query of its own."""
+    """Returns each as a query of its own."""
     match statement:
         case of.Query() | of.Explain() | of.Subscribe() | of.CreateView():
             yield statement.query

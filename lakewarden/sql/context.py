@@ -1,4 +1,4 @@
-"""What a statement runs with: for whom, over which catalog, and which tables its queries may read."""
+"""The context of a statement: the session's user, the catalog, and the tables that its queries may read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """Names are looked up in one version of the catalog, so a name means the same for all of a statement."""
+    """Names are resolved in one version of the catalog, so a name means the same throughout a statement."""
 
     services: Services
     door: Door
@@ -35,7 +35,7 @@ class Context:
     wait: bool = True
     uploads: Mapping[str, Upload] = field(default_factory=dict)
     readable: Mapping[TableName, Table | TableOf] = field(default_factory=dict)
-    """What the gate lets the queries of the statement read; `bind` says so, and no one asks again."""
+    """What the gate lets the statement's queries read. `bind` decides it, once."""
 
     @property
     def warehouse(self) -> Warehouse:
@@ -52,14 +52,14 @@ class Context:
         return Limits(settings.timeout_seconds, settings.result_bytes)
 
     def through(self, door: Door) -> Context:
-        """The same, for another session."""
+        """The same context for another session."""
         return replace(self, door=door)
 
     def named(self, ref: Ref, namespace: str | None = None) -> TableName:
-        """The full name that is meant, in the catalog's own letters where it is there: SQL's names have no case.
+        """The full name, spelled as in the catalog if it exists: names in SQL ignore case.
 
         Raises:
-            InvalidArgument: no namespace, neither in the name nor in use.
+            InvalidArgument: the name has no namespace, and none is in use.
         """
         place = ref.namespace or namespace or self.namespace
         if place is None:
@@ -73,7 +73,7 @@ class Context:
 
     def table(self, ref: Ref) -> Table:
         """Raises:
-        NotFound, InvalidArgument: no such table.
+        NotFound, InvalidArgument: the table does not exist.
         """
         return find_table(self.catalog, self.named(ref))
 
@@ -81,7 +81,7 @@ class Context:
         """What a name in a query means.
 
         Raises:
-            NotFound, InvalidArgument: nothing.
+            NotFound, InvalidArgument: nothing has this name.
         """
         name = self.named(ref, namespace)
         view = self.catalog.views.get(name)
@@ -92,7 +92,7 @@ class Context:
         return name
 
     def guarded(self, name: TableName) -> Table | TableOf | None:
-        """The table as the gate looks at it; None where it does not exist."""
+        """The table as the gate sees it; None where it does not exist."""
         if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
         try:
@@ -101,7 +101,7 @@ class Context:
             return None
 
     def owner(self, table: Table) -> str | None:
-        """Whose rows of a table the session sees: its own of a USER table."""
+        """The scope that the session sees of a table: its own user's in a USER table."""
         return None if table.type == "SHARED" else self.session.user
 
 

@@ -1,4 +1,4 @@
-"""Room for text that is nested deep: sqlglot makes some twenty calls within each other for every bracket."""
+"""Raises Python's recursion limit for deeply nested text: sqlglot nests about twenty calls for every bracket."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _CALLS = 8_000
-"""Enough for more than 300 brackets. Calls of Python alone take little of a thread's stack: a megabyte does for these."""
+"""Enough for more than 300 brackets. Pure Python calls take little stack: one megabyte is enough for these."""
 
 _lock = threading.Lock()
 _users: list[int] = []
-"""The limit that each user found."""
+"""The limit that each caller found."""
 
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Within it, Python's calls may go as deep as that, in every thread: the limit is one of the process."""
+    """Allows calls of this depth inside the block, in every thread: the limit belongs to the process."""
     with _lock:
         _users.append(sys.getrecursionlimit())
         sys.setrecursionlimit(max(_CALLS, *_users))

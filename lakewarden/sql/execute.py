@@ -1,4 +1,4 @@
-"""A bound statement, done."""
+"""Executes a bound statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
     """Raises:
-    LakewardenError: it was not done.
+    LakewardenError: the statement failed.
     """
     bound = bound.entered()
     statement, context = bound.statement, replace(bound.context, uploads=uploads)
@@ -25,6 +25,6 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
         return select.run(context, statement.query)
     if isinstance(statement, of.Explain):
         return select.explain(context, statement.query)
-    from lakewarden.sql.handlers.dispatch import handle  # brings all operations, which a query need not wait for
+    from lakewarden.sql.handlers.dispatch import handle  # imports all operations, which a query does not need
 
     return handle(context, statement)

@@ -1,4 +1,4 @@
-"""SQL text → statements. All of a text is read before any of it runs."""
+"""Parses SQL text into statements. The whole text is parsed before any of it runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def parse(text: str) -> list[Placed]:
     """The statements of a text, separated by `;`.
 
     Raises:
-        BadSyntax: the text is no statement of ours.
-        InvalidArgument, Unsupported: it is one, and says what cannot be.
+        BadSyntax: the text is not a statement of Lakewarden.
+        InvalidArgument, Unsupported: a statement requests what is not possible.
     """
     return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _split(_tokens(text))]
 
@@ -35,7 +35,7 @@ def parse_subscription(text: str) -> Statement:
     """A SUBSCRIBE, also where the text is a SELECT alone.
 
     Raises:
-        BadSyntax, InvalidArgument: it is none, or not one alone.
+        BadSyntax, InvalidArgument: it is not a SUBSCRIBE, or not a single statement.
     """
     found = [placed.statement for placed in parse(text)]
     match found:
@@ -51,11 +51,11 @@ def _tokens(text: str) -> list[Token]:
     try:
         return list(_DIALECT.tokenize(text))
     except TokenError as error:
-        raise bad_syntax(text, len(text), "a string, a quoted name or a comment is not closed, or a number is none") from error
+        raise bad_syntax(text, len(text), "a string, a quoted name or a comment is not closed, or a number is invalid") from error
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
-    """By the semicolons outside of brackets: EXECUTE AS USER holds a statement in them."""
+    """Splits at the semicolons outside brackets: EXECUTE AS USER has a statement in brackets."""
     depth, start = 0, 0
     for index, token in enumerate(tokens):
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -99,7 +99,7 @@ def _any(read: Reader) -> Statement:
     if any(read.word(word) for word in _QUERIES) or read.symbol(TokenType.L_PAREN):
         read._retreat(read._index - 1)
         return rows.query(read)
-    raise read.failure("expected a statement, as SELECT, INSERT, CREATE or SHOW")
+    raise read.failure("expected a statement such as SELECT, INSERT, CREATE or SHOW")
 
 
 def _create(read: Reader) -> Statement:
@@ -160,7 +160,7 @@ def _drop(read: Reader) -> Statement:
 
 
 def _other(read: Reader) -> str | None:
-    """The kinds of things that are known and not ours."""
+    """Kinds of objects that are recognized and not supported."""
     return next((word for word in (*_TOPICS, *_FUNCTIONS) if read.word(word)), None)
 
 

@@ -1,4 +1,4 @@
-"""What the gate is asked before a plan is applied: what the operation's own statement asks. An id is no right."""
+"""The rights that applying a plan needs: those of the operation's own statement. Knowing a plan's id grants nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewarden.warehouse import live_tables
 
 
 def asks_of_plan(context: Context, statement: of.ApplyPlan) -> Iterator[Ask]:
-    """What the gate is asked before a plan is applied; nothing where there is no such plan, which applying it says."""
+    """The rights to check before a plan is applied; empty if the plan does not exist, which applying it reports."""
     request = PlanLog(context.warehouse.state, context.warehouse.erasures).request(statement.id)
     if request is not None:
         yield from asks_of_request(context, request)
@@ -29,7 +29,7 @@ def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
     """
     spec = SPECS[request.operation]
     if spec.act is None:
-        raise Unsupported(f"{request.operation} has no statement: apply its plan by `lakewarden apply`")
+        raise Unsupported(f"{request.operation} has no SQL statement; apply its plan with `lakewarden apply`")
     names = [TableName.parse(name) for name in request.tables] or [table.name for table in live_tables(context.catalog)]
     for name in names:
         table = context.guarded(name) or TableOf(name, "USER")

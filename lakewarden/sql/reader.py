@@ -1,6 +1,6 @@
-"""Reading tokens: sqlglot's parser of DuckDB's dialect, with the few verbs that our own statements are written in.
+"""Reads tokens: sqlglot's parser of DuckDB's dialect, with the methods that Lakewarden's own statements need.
 
-Queries, expressions and DML are sqlglot's to parse; whatever it would pass on unread (`Command`) is an error here.
+sqlglot parses queries, expressions and DML; what it would return unparsed (`Command`) is an error here.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ T = TypeVar("T")
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # else its warnings go to stderr where logging is not configured
 
 STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What sqlglot runs into on malformed text, beside its own errors: it takes some words for granted once it has seen others."""
+"""What sqlglot raises on malformed text besides its own errors: it does not check every word that it expects."""
 
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
 _SECRET = re.compile(r"\b(USER|STORAGE)\b.*\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE | re.DOTALL)
 _DIGITS = 18
-"""Of a whole number that is no value: counts and versions have 64 bits."""
+"""For a whole number that is not a value: counts and versions have 64 bits."""
 
 
 class Misread(ParseError):
-    """Raised where sqlglot backtracks over it; `parse` turns the last one into BadSyntax."""
+    """A syntax error that sqlglot may backtrack over; `parse` turns the last one into BadSyntax."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Misread(ParseError):
 
 
 class Reader(DuckDBParser):
-    """Reads one statement. Each method that reads something moves behind it, or raises Misread."""
+    """Reads one statement. Each method that reads something moves past it, or raises Misread."""
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
     _follows = ""
@@ -55,17 +55,17 @@ class Reader(DuckDBParser):
         return self
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        ours = "something is missing or out of place here" if message.startswith("Required ") or "<" in message else message
+        ours = "something is missing or misplaced here" if message.startswith("Required ") or "<" in message else message
         raise self.misread(ours, token)
 
     def misread(self, message: str, token: Token | None = None) -> Misread:
-        """The error that points at a token, else at the next one."""
+        """The error at a token, else at the next one."""
         found = token or self._curr or self._prev
         past = not token and not self._curr
         return Misread(message, (found.end + 1 if past else found.start) if found else 0)
 
     def failure(self, message: str) -> Misread:
-        """`misread` at the next token, which it names."""
+        """As `misread` at the next token, which the message names."""
         found = "the end of the statement" if self.over else "something else" if holds_secret(self.sql) else repr(self._curr.text)
         return self.misread(f"{message}, found {found}")
 
@@ -122,7 +122,7 @@ class Reader(DuckDBParser):
             raise self.failure("expected )")
 
     def listed(self, read: Callable[[], T], *, none: bool = False) -> list[T]:
-        """`(a, b, …)`; with `none`, `()` too, which is for others to refuse."""
+        """Reads `(a, b, …)`; with `none` also `()`, which the caller has to refuse."""
         self.open()
         if none and self._match(TokenType.R_PAREN):
             return []
@@ -133,7 +133,7 @@ class Reader(DuckDBParser):
         return found
 
     def rest(self) -> str:
-        """Passes over the rest of the statement, and returns its text."""
+        """Skips the rest of the statement, and returns its text."""
         start = self.here
         while not self.over:
             self._advance()
@@ -152,7 +152,7 @@ class Reader(DuckDBParser):
     # Names and values
 
     def name(self, what: str) -> str:
-        """A name, quoted or not; whether it may be one is for `catalog.names` to say."""
+        """A name, quoted or not; `catalog.names` decides whether it is valid."""
         token = self._curr
         if token and (token.token_type is TokenType.IDENTIFIER or _is_word(token)):
             self._advance()
@@ -163,7 +163,7 @@ class Reader(DuckDBParser):
         """`name` or `namespace.name`.
 
         Raises:
-            InvalidArgument: three parts.
+            InvalidArgument: the name has three parts.
         """
         first = self.name(what)
         if not self._match(TokenType.DOT):
@@ -190,7 +190,7 @@ class Reader(DuckDBParser):
     def whole(self, what: str) -> int:
         if self._curr and self._curr.token_type is TokenType.NUMBER and self._curr.text.isdigit():
             if len(self._curr.text) > _DIGITS:
-                raise self.misread(f"{what} is larger than any can be")
+                raise self.misread(f"{what} is larger than a 64-bit number")
             self._advance()
             return int(self._prev.text)
         raise self.failure(f"expected {what} as a whole number")
@@ -222,7 +222,7 @@ class Reader(DuckDBParser):
         return self.sql[start.start : self._prev.end + 1]
 
     def since(self, start: int) -> str:
-        """The text from an offset up to what was read last."""
+        """The text from an offset up to the last token that was read."""
         return self.sql[start : self._prev.end + 1]
 
     def source(self, read: Callable[[], object], what: str) -> str:
@@ -246,14 +246,14 @@ class Reader(DuckDBParser):
         if isinstance(found, exp.Values):
             found = exp.select("*").from_(found)
         if not isinstance(found, exp.Query) or (isinstance(found, exp.Subquery) and not isinstance(found.this, exp.Query)):
-            raise self.misread("this is no query", start)
+            raise self.misread("this is not a query", start)
         inner = next(found.find_all(exp.DML, exp.DDL, exp.Command, exp.Into), None)
         if inner is not None and not isinstance(inner, exp.Query):
             raise self.misread("a query only reads: nothing in it may write or create", start)
         return found
 
     def query_up_to(self, word: str) -> exp.Query:
-        """`query` in a statement that goes on with this word and a bracket, which would be a table's alias otherwise."""
+        """As `query`, in a statement that continues with this word and a bracket, which would read as a table's alias."""
         self._follows = word
         return self.query()
 
@@ -270,7 +270,7 @@ class Reader(DuckDBParser):
 
 
 class Lakewarden(DuckDB):
-    """DuckDB's dialect, in which no keyword swallows the rest of its statement unread."""
+    """DuckDB's dialect, where no keyword makes sqlglot skip the rest of the statement."""
 
     class Tokenizer(DuckDB.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
@@ -280,7 +280,7 @@ class Lakewarden(DuckDB):
 
 
 def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
-    """The error with line, column, and the words around the place."""
+    """Returns the error with line, column, and the text around the place."""
     at = min(at, len(sql))
     line, column = place_of(sql, at)
     if holds_secret(sql):
@@ -290,7 +290,7 @@ def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
 
 
 def holds_secret(sql: str) -> bool:
-    """Whether a text may hold a password or a credential, so that no message may repeat a part of it."""
+    """Whether a text may hold a password or a credential, so that messages must not quote it."""
     return _SECRET.search(sql) is not None
 
 

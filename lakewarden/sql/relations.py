@@ -1,7 +1,7 @@
-"""The relations that a query names: found in its tree, looked up, and given the names under which DuckDB will know them.
+"""Finds the relations that a query names, resolves them, and gives each the name that DuckDB will use.
 
-A name is a query's own (a CTE), a view, or a table; whatever else could stand in FROM is no name here. Views are put in
-as the queries that they are, so that they run with the rights of whoever asks.
+A name is the query's own (a CTE), a view, or a table; anything else in FROM is refused. Views are replaced by their
+queries, so they run with the rights of the session that reads them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lakewarden.sql.statements import Ref
 SYSTEM = "system"
 SEQ = "_seq"
 DEEPEST = 16
-"""Views in views; also ends those that were replaced until they name each other."""
+"""The most levels of views. Also ends views that were replaced until they name each other."""
 
 
 @dataclass(frozen=True)
 class ViewQuery:
-    """A view's query, and the namespace in which its unqualified names are meant."""
+    """A view's query, and the namespace of its unqualified names."""
 
     query: exp.Query
     namespace: str
@@ -34,7 +34,7 @@ _ENGINE_SCHEMAS = ("temp", "memory")
 _ENGINE_TABLES = ("duckdb_", "sqlite_", "pragma_", "pg_")
 
 Find = Callable[[Ref, str | None], TableName | ViewQuery]
-"""What a name means to the session, looked for in a namespace where it has none. Raises NotFound or InvalidArgument."""
+"""Resolves a name for the session; the second argument is the default namespace. Raises NotFound or InvalidArgument."""
 
 
 @dataclass(frozen=True)
@@ -46,25 +46,25 @@ class Resolved:
 
 
 def refs(query: exp.Expr) -> Iterator[Ref]:
-    """The tables and views that a query names, without looking into views.
+    """The tables and views that a query names, without those inside views.
 
     Raises:
-        PermissionDenied: a name that reaches outside.
+        PermissionDenied: a name is outside the session's tables.
     """
     for node in _named(query):
         yield checked(node)
 
 
 def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Container[str] = ()) -> Resolved:
-    """A copy of the query in which every name is one that DuckDB will be given.
+    """A copy of the query in which every name is one that DuckDB knows.
 
     Args:
-        namespace: where names without one are looked for.
-        extra: names that are given to DuckDB as they are.
+        namespace: the namespace of unqualified names.
+        extra: names that DuckDB receives unchanged.
 
     Raises:
-        PermissionDenied, NotFound, InvalidArgument: a name that reaches outside, is none, or has no namespace.
-        Unsupported: views nested too deep.
+        PermissionDenied, NotFound, InvalidArgument: a name is outside the session's tables, unknown, or without a namespace.
+        Unsupported: views are nested too deep.
     """
     made = Resolved(query.copy())
     for node in [node for node in _named(made.query) if node.db or node.name not in extra]:
@@ -74,7 +74,7 @@ def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Contain
 
 def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None, depth: int) -> None:
     if depth > DEEPEST:
-        raise Unsupported(f"views lie in views more than {DEEPEST} deep")
+        raise Unsupported(f"views are nested more than {DEEPEST} deep")
     ref = checked(node)
     found = find(ref, namespace)
     if isinstance(found, TableName):
@@ -95,21 +95,21 @@ def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None,
 
 def checked(node: exp.Table) -> Ref:
     """Raises:
-    PermissionDenied: a file, another catalog, or the engine's own schemas.
+    PermissionDenied: the name means a file, another catalog, or one of the engine's own schemas.
     """
     if node.catalog:
-        raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} lies in another catalog; a table is namespace.table")
+        raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} is in another catalog; a table is namespace.table")
     if not node.db and "." in node.name:
-        raise PermissionDenied(f"{node.name!r} would be a file; a query reads tables alone")
+        raise PermissionDenied(f"{node.name!r} would be a file; a query reads tables only")
     if node.db.lower() in _ENGINE_SCHEMAS or (not node.db and node.name.lower().startswith(_ENGINE_TABLES)):
-        raise PermissionDenied(f"{node.sql()} is the engine's own; a query reads tables alone")
+        raise PermissionDenied(f"{node.sql()} belongs to the engine; a query reads tables only")
     try:
         if node.db and node.db.lower() != SYSTEM:
             check_namespace(node.db)
         check_table(node.name)
     except InvalidArgument as error:
         raise PermissionDenied(
-            f"relation {node.db + '.' if node.db else ''}{node.name} is no table of yours: {error.message}"
+            f"relation {node.db + '.' if node.db else ''}{node.name} is not one of your tables: {error.message}"
         ) from error
     return Ref(node.name, node.db or None)
 
@@ -123,7 +123,7 @@ def _name_table(node: exp.Table, ref: Ref, table: TableName) -> None:
 
 
 def _strip_namespace(node: exp.Table, ref: Ref) -> None:
-    """`chat.messages.id` becomes `messages.id`: the table is known by its alias from here on."""
+    """Turns `chat.messages.id` into `messages.id`: from here on, the table is known by its alias."""
     select = node.find_ancestor(exp.Select)
     if ref.namespace is None or select is None:
         return
@@ -137,7 +137,7 @@ def _strip_namespace(node: exp.Table, ref: Ref) -> None:
 
 
 def _named(tree: exp.Expr) -> Iterator[exp.Table]:
-    """The nodes in FROM that are names, and no CTE's."""
+    """The nodes in FROM that are names, except those of CTEs."""
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and not (not node.db and node.name.lower() in _visible_ctes(node)):
             yield node

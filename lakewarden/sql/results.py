@@ -1,4 +1,4 @@
-"""What a statement answers."""
+"""The results of statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE = ("HUGEINT", "UHUGEINT")
 
 @dataclass(frozen=True)
 class Rows:
-    """A query's rows. `types` are DuckDB's names of the columns' types, which tell whole numbers of 128 bits from DECIMALs."""
+    """A query's rows. `types` are DuckDB's type names, which distinguish 128-bit whole numbers from DECIMALs."""
 
     table: pa.Table
     types: tuple[str, ...]
@@ -31,7 +31,7 @@ class Rows:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.values(), strict=True)]
 
     def values(self) -> list[list[object]]:
-        """Python values, a list a column. A moment that Python's calendar has not is text; HUGEINT is int."""
+        """Python values, a list a column. A time outside Python's calendar is text; HUGEINT is int."""
         return [_values(column, kind) for column, kind in zip(self.table.columns, self.types, strict=True)]
 
 
@@ -51,7 +51,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Started:
-    """Jobs that a statement asked for. `several` where it might have been more than one, whatever came of it."""
+    """Jobs that a statement requested. `several` if the statement could request more than one, however many it did."""
 
     message: str
     job_ids: tuple[str, ...]
@@ -60,7 +60,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Events:
-    """What a subscription has to tell at the moment."""
+    """The events that a subscription has at the moment."""
 
     events: tuple[Event, ...]
 
@@ -74,7 +74,7 @@ Result = OneLine | Events
 
 
 def listing(columns: Columns, rows: list[Row]) -> Rows:
-    """Rows that no query made."""
+    """Builds a result of rows that do not come from a query."""
     table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
     return Rows(table, tuple("" for _ in columns))
 

@@ -1,4 +1,4 @@
-"""What each statement needs of the gate, and of the type of its table."""
+"""The rights that each statement needs, and the types of table that it applies to."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _ACTS: dict[type, str] = {
     of.MoveTable: "moves between storages",
     of.DescribeHistory: "DESCRIBE HISTORY",
 }
-"""How a statement is called that a table's type does not take; else as its class."""
+"""The name, in errors, of a statement that a table's type does not support; by default that of its class."""
 
 Made = dict[TableName, TableOf]
-"""Tables that a text makes before the statement at hand."""
+"""Tables that a text creates before the current statement."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """An act, and the table that it is upon, where it is upon one."""
+    """An act, and its table if it has one."""
 
     act: Act
     table: Guarded | None = None
@@ -67,7 +67,7 @@ class Ask:
 
 def check_capability(context: Context, statement: of.Statement, made: Made) -> None:
     """Raises:
-    Unsupported: the type of the statement's table has not got what it asks for.
+    Unsupported: the statement's table is of a type that does not support it.
     """
     match statement:
         case of.Update():
@@ -87,7 +87,7 @@ def check_capability(context: Context, statement: of.Statement, made: Made) -> N
 
 
 def asks_of(context: Context, statement: of.Statement, made: Made) -> Iterator[Ask]:
-    """What the gate is asked of a statement, but for the tables that its queries read."""
+    """The rights that a statement needs, except for the tables that its queries read."""
     act = _WAREHOUSE.get(type(statement))
     if act is not None:
         yield Ask(act)
@@ -99,13 +99,13 @@ def asks_of(context: Context, statement: of.Statement, made: Made) -> Iterator[A
         case of.Optimize() | of.Vacuum() | of.Restore():
             yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
         case of.Describe() if context.named(statement.table).namespace != SYSTEM:
-            pass  # columns are no rows
+            pass  # reads columns, not rows
         case of.AlterTable() | of.DropTable() | of.MoveTable() | of.Insert() | of.Update() | of.Delete():
             yield from _on(context, statement.table, _ON_TABLE[type(statement)], made)
         case of.Describe() | of.DescribeHistory() | of.ShowStats():
             yield from _on(context, statement.table, "read", made)
         case _:
-            pass  # names no table, but in its queries
+            pass  # names no table outside its queries
 
 
 def _create(context: Context, statement: of.CreateTable, made: Made) -> Iterator[Ask]:
@@ -118,13 +118,13 @@ def _create(context: Context, statement: of.CreateTable, made: Made) -> Iterator
 
 
 def _level(text: str) -> AccessLevel:
-    """Whatever is no level is refused when the table is made."""
+    """The access level that the options name. CREATE TABLE refuses an invalid one later."""
     levels: Mapping[str, AccessLevel] = {"PUBLIC": "PUBLIC", "RESTRICTED": "RESTRICTED", "DBA": "DBA"}
     return levels.get(text, "PRIVATE")
 
 
 def _on(context: Context, ref: of.Ref, act: TableAct, made: Made) -> Iterator[Ask]:
-    """One that is not there is nobody's to guard, and no error yet: an earlier statement may bring it about."""
+    """A table that does not exist needs no right, and is not an error yet: an earlier statement may create it."""
     name = context.named(ref)
     table = context.guarded(name) or made.get(name)
     yield Ask(act, table or TableOf(name, "USER"))

@@ -1,4 +1,4 @@
-"""What statements work with."""
+"""The services that statements use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """Made once for an open warehouse; every session over it has the same."""
+    """Created once for an open warehouse; all its sessions share them."""
 
     warehouse: Warehouse
     engine: QueryEngine
     sessions: Sessions
     operator: Callable[[], Operator]
-    """Runs operations as jobs. Called for, since it brings all of them, which a query need not wait for."""
+    """Runs operations as jobs. A function, since it imports all operations, which a query does not need."""
     feeds: Callable[[], Feeds]
-    """One reading of each table's log, for all subscriptions of the process; called for, as the operator is."""
+    """One reader of each table's log, for all subscriptions of the process. A function for the same reason."""

@@ -41,7 +41,7 @@ class SqlSession:
         self._number = services.sessions.add(self)
 
     def describe(self) -> OpenSession:
-        """The session as it is now, for those who look at what is open."""
+        """The session's current state, for `system.sessions`."""
         mine = self._door.session
         actor = None if mine.actor is None else mine.actor.user
         return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at)
@@ -72,9 +72,9 @@ class SqlSession:
         """A table as this session may use it.
 
         Raises:
-            NotFound: no such table.
+            NotFound: the table does not exist.
         """
-        from lakewarden.sql.session_table import SessionTable  # brings Delta, which a query without a table need not wait for
+        from lakewarden.sql.session_table import SessionTable  # imports Delta, which a query without a table does not need
         from lakewarden.table import TableClient  # as above
 
         warehouse = self._services.warehouse
@@ -82,10 +82,10 @@ class SqlSession:
         return SessionTable(TableClient.of(warehouse, table).by(self._door.session.user), self._door)
 
     def execute_as(self, user: str) -> SqlSession:
-        """A session in another user's place, as EXECUTE AS USER.
+        """A session as another user, like EXECUTE AS USER.
 
         Raises:
-            PermissionDenied: the role may not take that user's place.
+            PermissionDenied: the role may not act as that user.
         """
         taken = self._door.execute_as(self._services.warehouse.catalog.read(), check_user(user))
         return SqlSession(self._services, taken.session)
@@ -102,7 +102,7 @@ class SqlSession:
         pause: Pause = wait,
     ) -> Subscription:
         """As `Lakehouse.subscribe`."""
-        from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # brings Delta, as tables do
+        from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # imports Delta
 
         statement = parse_subscription(text)
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
@@ -115,6 +115,6 @@ class SqlSession:
 
 def open_session(services: Services, user: str, role: str) -> SqlSession:
     """Raises:
-    InvalidArgument: an impossible user, or no such role.
+    InvalidArgument: the user's name is not valid, or the role does not exist.
     """
     return SqlSession(services, Session(check_user(user), parse_role(role)))

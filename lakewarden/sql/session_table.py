@@ -1,4 +1,4 @@
-"""A table through the gate: what one session may do with it, upon its own scope."""
+"""A table behind the gate: what one session may do with its own scope of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SessionTable:
         return None if self.client.table.type == "SHARED" else self.door.session.user
 
     def _to(self, act: RowAct) -> TableClient:
-        """The table as it is now: its access level may have changed since this was made."""
+        """The current table: its access level may have changed since this object was created."""
         table = find_table(self.client.warehouse.catalog.read(), self.client.table.name)
         self.door.allow(act, table)
         return self.client

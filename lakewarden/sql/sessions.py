@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 @dataclass(frozen=True)
 class OpenSession:
-    """One session as it is now. `namespace` is the one in use; `actor` took the user's place by EXECUTE AS USER."""
+    """A session's current state. `namespace` is the one in use; `actor` acts as the user by EXECUTE AS USER."""
 
     number: int
     user: str
@@ -27,7 +27,7 @@ class Described(Protocol):
 
 
 class Sessions:
-    """Holds no session: one that nobody has in hand any more is over. Safe for threads."""
+    """Lists sessions by weak references: one that has no other reference is over. Safe for threads."""
 
     def __init__(self) -> None:
         self._open: WeakSet[Described] = WeakSet()
@@ -41,7 +41,7 @@ class Sessions:
             return next(self._numbers)
 
     def now(self) -> list[OpenSession]:
-        """Those that are open, oldest first."""
+        """The open sessions, oldest first."""
         with self._lock:
             found = list(self._open)
         return sorted((each.describe() for each in found), key=lambda one: one.number)

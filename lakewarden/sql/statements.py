@@ -1,7 +1,7 @@
-"""What SQL text means: one frozen value for each statement. `parse` makes them, `execute` runs them.
+"""One frozen value for each SQL statement. `parse` creates them, `execute` runs them.
 
-Nothing is looked up here: a table's name is what was written, options and types are text that the catalog's rules check.
-Queries and expressions are sqlglot's trees; who rewrites one copies it first.
+They are not resolved: a table's name is as written, and options and types are text that the catalog's rules check.
+Queries and expressions are sqlglot's trees; code that rewrites one copies it first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakewarden.catalog.model import Column
 
 @dataclass(frozen=True)
 class Ref:
-    """A table or view as written; without a namespace, the session's is meant."""
+    """A table or view as written; without a namespace, it is in the session's."""
 
     name: str
     namespace: str | None = None
@@ -27,7 +27,7 @@ class Ref:
 
 
 Pairs = tuple[tuple[str, str], ...]
-"""Keys and values in the order of the text; a key may stand there twice, which is for the options' reader to refuse."""
+"""Keys and values in the order of the text; a key may occur twice, which the options' reader refuses."""
 
 
 # Namespaces
@@ -86,7 +86,7 @@ class AlterTable:
 
 @dataclass(frozen=True)
 class DropTable:
-    """`type` is that of the prefix, as in DROP USER TABLE; None without one."""
+    """`type` is the one of the prefix, as in DROP USER TABLE; None without one."""
 
     table: Ref
     type: str | None = None
@@ -124,14 +124,14 @@ class CreateStorage:
     user_template: str = ""
     region: str = ""
     credentials: str = field(default="", repr=False)
-    """A reference; whatever else stands there is not to be told on."""
+    """A reference to a credential. Never shown: it may hold a misplaced secret."""
     config: str = field(default="", repr=False)
     """A JSON object."""
 
 
 @dataclass(frozen=True)
 class AlterStorage:
-    """What is None stays."""
+    """A field that is None stays unchanged."""
 
     id: str
     name: str | None = None
@@ -203,7 +203,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class OnConflict:
-    """`assignments` is None for DO NOTHING; `columns` are empty where the text names none."""
+    """`assignments` is None for DO NOTHING; `columns` is empty where the text names none."""
 
     columns: tuple[str, ...]
     assignments: tuple[Assignment, ...] | None
@@ -221,7 +221,7 @@ class FileValue:
 
 @dataclass(frozen=True)
 class Insert:
-    """`columns` are empty where the text names none: all of the table's then, in order. `rows` has NULL in place of `files`."""
+    """`columns` is empty where the text names none, which means all, in order. `rows` has NULL in place of `files`."""
 
     table: Ref
     columns: tuple[str, ...]
@@ -263,7 +263,7 @@ class Subscribe:
     options: Pairs = ()
 
 
-# What is there
+# What exists
 
 
 @dataclass(frozen=True)
@@ -375,14 +375,14 @@ class ExecuteAs:
 
 @dataclass(frozen=True)
 class Declined:
-    """Known, and not there: transactions, backups, export and import of tables, and what KalamDB has beyond our scope."""
+    """Recognized and not supported: transactions, backups, export and import of tables, and KalamDB features out of scope."""
 
     what: str
 
 
 @dataclass(frozen=True)
 class Forbidden:
-    """Reaches outside of the session's tables, as COPY and SET do: nobody may."""
+    """Reaches outside the session's tables, as COPY and SET do: forbidden in every role."""
 
     what: str
 

@@ -1,4 +1,4 @@
-"""Files that come along with a text: `FILE('photo')` in it means the one that is called photo."""
+"""Reads the files attached to a SQL text: `FILE('photo')` in it means the one named photo."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from lakewarden.settings import FilesSettings
 from lakewarden.sql.statements import ExecuteAs, Insert, Statement
 
 File = bytes | Path | Upload
-"""A file's content, where it lies, or either with a name and a type of its own."""
+"""A file's content, its path, or either with its own name and type."""
 
 
 def uploads_for(statements: Iterable[Statement], files: Mapping[str, File], settings: FilesSettings) -> dict[str, Upload]:
-    """The files, read, by what the text calls them.
+    """Reads the files, keyed by their names in the text.
 
     Raises:
-        InvalidArgument: too many files, or one that cannot be read or is too large; one that the text does not name, or names
-            twice: a file belongs to one row.
+        InvalidArgument: there are too many files, or one cannot be read, is too large, or does not occur in the text exactly
+            once: a file belongs to one row.
     """
     if len(files) > settings.max_per_request:
-        raise InvalidArgument(f"{len(files)} files come along; {settings.max_per_request} are allowed")
+        raise InvalidArgument(f"{len(files)} files are attached; {settings.max_per_request} are allowed")
     named = [name for statement in statements for name in _named(statement)]
     for name in named:
         if name not in files:
-            raise InvalidArgument(f"FILE({name!r}): no such file comes along; {', '.join(map(repr, files)) or 'none'} would")
+            raise InvalidArgument(f"FILE({name!r}): no such file is attached; there are {', '.join(map(repr, files)) or 'none'}")
         if named.count(name) > 1:
-            raise InvalidArgument(f"FILE({name!r}) stands in the text {named.count(name)} times; a file belongs to one row")
+            raise InvalidArgument(f"FILE({name!r}) occurs in the text {named.count(name)} times; a file belongs to one row")
     if unused := [name for name in files if name not in named]:
-        raise InvalidArgument(f"file {unused[0]!r} comes along, and no FILE({unused[0]!r}) names it in VALUES of an INSERT")
+        raise InvalidArgument(f"file {unused[0]!r} is attached, and no FILE({unused[0]!r}) names it in VALUES of an INSERT")
     return {name: _upload(name, file, settings) for name, file in files.items()}
 
 
@@ -41,7 +41,7 @@ def _named(statement: Statement) -> Iterator[str]:
         case Insert():
             yield from (file.name for file in statement.files)
         case _:
-            pass  # only the rows of an INSERT bring files
+            pass  # only the rows of an INSERT have files
 
 
 def _upload(name: str, file: File, settings: FilesSettings) -> Upload:
@@ -57,7 +57,7 @@ def _upload(name: str, file: File, settings: FilesSettings) -> Upload:
 
 
 def _content(name: str, path: Path, settings: FilesSettings) -> bytes:
-    """At most one byte more than is allowed, which then is refused: a large file is not read for nothing."""
+    """Reads at most one byte more than is allowed, enough to refuse a file that is too large."""
     try:
         with path.open("rb") as opened:
             return opened.read(settings.max_bytes + 1)

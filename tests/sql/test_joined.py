@@ -207,7 +207,7 @@ def test_a_table_moves_to_another_storage(warehouse_uri: str) -> None:
         assert _rows(lake.sql("SELECT id FROM app.notes")) == [{"id": 1}]
         assert _rows(lake.sql("SELECT storage_id FROM system.tables WHERE table_name = 'notes'")) == [{"storage_id": "cold"}]
         assert lake.sql("STORAGE MOVE TABLE app.notes TO cold; STORAGE MOVE TABLE app.notes CANCEL") == [
-            Done("skipped: app.notes lies on storage 'cold' already"),
+            Done("skipped: app.notes is already on storage 'cold'"),
             Done("skipped: app.notes is not being moved"),
         ]
         assert "MOVE_TABLE" in [row["action"] for row in _rows(lake.sql("SELECT action FROM system.audit_log"))]

@@ -97,7 +97,7 @@ def test_an_id_is_no_right(lake: Lakehouse) -> None:
     ):
         with pytest.raises(PermissionDenied):
             lake.sql(f"INSERT INTO {NOTES} VALUES (77, 'x'); APPLY PLAN '{plan_id}'", user=user, role=role)
-    with pytest.raises(Unsupported, match="erase has no statement"):
+    with pytest.raises(Unsupported, match="erase has no SQL statement"):
         lake.sql(f"APPLY PLAN '{erasure}'")
     assert {user: len(strong(lake.table(NOTES), user)) for user in ("ann", "bob")} == {"ann": 3, "bob": 3}, "nothing has run"
     assert _message(lake, f"APPLY PLAN '{own}'", "root", "dba") == f"plan {own}: 1 done"

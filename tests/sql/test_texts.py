@@ -82,7 +82,7 @@ def test_elsewhere_options_is_an_alias_as_any_other(lake: Lakehouse) -> None:
     ],
 )
 def test_what_duckdb_has_no_words_for_is_refused_and_not_left_out(lake: Lakehouse, query: str) -> None:
-    with pytest.raises(Unsupported, match="cannot be said to DuckDB"):
+    with pytest.raises(Unsupported, match="cannot be written for DuckDB"):
         lake.sql(query)
 
 

@@ -1,1 +1,1 @@
-"""The methods of `Lakehouse`, each one line over the noun that does it."""
+"""The methods of `Lakehouse`: one-line delegates to its nouns."""

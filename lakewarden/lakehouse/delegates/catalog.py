@@ -1,4 +1,4 @@
-"""The names of `Lakehouse` that belong to `lake.catalog`."""
+"""The methods of `Lakehouse` that delegate to `lake.catalog`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CatalogDelegates(Nouns):
-    """The names of `Lakehouse` that belong to `lake.catalog`."""
+    """The methods of `Lakehouse` that delegate to `lake.catalog`."""
 
     def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Creates a namespace."""
@@ -43,7 +43,7 @@ class CatalogDelegates(Nouns):
         description: str = "",
         connection: Connection = Connection(),
     ) -> Storage:
-        """Creates a storage, after trying to write, read, list and delete there."""
+        """Creates a storage after testing writes, reads, lists and deletes there."""
         return self.catalog.storages.create(
             storage_id,
             type=type,
@@ -69,7 +69,7 @@ class CatalogDelegates(Nouns):
         path_style: bool | None = None,
         credentials: str | None = None,
     ) -> Storage:
-        """Changes what is given, after trying the place as it will be reached."""
+        """Changes the given fields after testing the place with them."""
         return self.catalog.storages.alter(
             storage_id,
             user_template=user_template,
@@ -118,7 +118,7 @@ class CatalogDelegates(Nouns):
         self.catalog.drop_table(name)
 
     def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
-        """Keeps a query under a name."""
+        """Stores a query under a name."""
         self.catalog.create_view(name, text, or_replace=or_replace)
 
     def drop_view(self, name: str) -> None:
@@ -134,7 +134,7 @@ class CatalogDelegates(Nouns):
         return self.catalog.table(name)
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
-        """Names a version of a scope, the newest where none is given."""
+        """Names a version of a scope, by default the newest."""
         return self.catalog.tags.add(table, name, user=user, version=version)
 
     def tags(self, table: str, *, user: str | None = None) -> list[Tag]:

@@ -1,4 +1,4 @@
-"""The names of `Lakehouse` that belong to `lake.maintenance`."""
+"""The methods of `Lakehouse` that delegate to `lake.maintenance`."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
 
 
 class MaintenanceDelegates(Nouns):
-    """The names of `Lakehouse` that belong to `lake.maintenance`."""
+    """The methods of `Lakehouse` that delegate to `lake.maintenance`."""
 
     def pending(self) -> list[Pending]:
         """The scopes with rows to flush, oldest first."""
         return self.maintenance.status.pending()
 
     def due(self) -> list[Due]:
-        """The scopes that their table's FLUSH_POLICY wants flushed now, and why."""
+        """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return self.maintenance.status.due()
 
     def status(self) -> list[ScopeStatus]:
-        """The scopes with pending rows and how their tables stand."""
+        """The scopes with pending rows, and the state of their tables."""
         return self.maintenance.status.scopes()
 
     def check(self, storage: str | None = None) -> list[Finding]:
-        """Is every storage reachable, every scope readable, log and table consistent?"""
+        """Checks that every storage is reachable, every scope readable, and log and table consistent."""
         return self.maintenance.status.check(storage)
 
     def upgrade(self) -> list[UpgradedStorage]:
-        """Brings a warehouse that an earlier release made to the newest format."""
+        """Upgrades a warehouse of an earlier release to the newest format."""
         return self.maintenance.upgrade()
 
     def repair(
         self, table: str | None = None, *, user: str | None = None, dry_run: bool = False, restored: bool = False
     ) -> list[Repaired]:
-        """Makes damaged logs and scopes whole again, and reports what is lost."""
+        """Repairs damaged logs and scopes, and reports what is lost."""
         return self.maintenance.repair(table, user=user, dry_run=dry_run, restored=restored)
 
     def health(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
-        """How every storage is, or that one."""
+        """The state of every storage, or of one."""
         return self.maintenance.status.storages(storage, extended=extended)
 
     @overload
-    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name has a dot
+    def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name contains a dot
     @overload
     def plan(self, *tables: str) -> list[ScopeReport]: ...
     def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
-        """What an operation would do, as a value that `apply` takes; without an operation, what maintenance would do now."""
+        """Plans an operation for `apply`; without an operation, reports what maintenance would do now."""
         return self.maintenance.plans.plan(*names, **options)
 
     def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
@@ -67,11 +67,11 @@ class MaintenanceDelegates(Nouns):
         return self.maintenance.plans.planned(operation, *tables, **options)
 
     def plan_due(self, *tables: str) -> list[Plan]:
-        """What maintenance would do now, as plans in the order in which to apply them."""
+        """Plans of what maintenance would do now, in the order in which to apply them."""
         return self.maintenance.plans.due(*tables)
 
     def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
-        """Does exactly what was planned, by the plan or its id, once."""
+        """Applies a plan, given by value or id, exactly and once."""
         return self.maintenance.plans.apply(plan, only=only)
 
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
@@ -91,7 +91,7 @@ class MaintenanceDelegates(Nouns):
         return self.maintenance.compact(*tables, user=user, dry_run=dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
-        """Removes STREAM rows that are too old, or beyond their scope's size."""
+        """Removes STREAM rows that are too old or exceed their scope's size."""
         return self.maintenance.evict(*tables, user=user, dry_run=dry_run)
 
     def optimize(
@@ -108,7 +108,7 @@ class MaintenanceDelegates(Nouns):
         force: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
-        """Deletes files that no version inside the retention needs; only lists them, unless `dry_run=False`."""
+        """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`."""
         return self.maintenance.vacuum(*tables, user=user, retain_hours=retain_hours, force=force, dry_run=dry_run)
 
     def restore(
@@ -121,15 +121,15 @@ class MaintenanceDelegates(Nouns):
         discard_pending: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
-        """Brings a scope or a table back to a version or a time; only reports what it would do, unless `dry_run=False`."""
+        """Brings a scope or a table back to a version or a time; only reports what it would do unless `dry_run=False`."""
         return self.maintenance.restore(
             table, user=user, version=version, timestamp=timestamp, discard_pending=discard_pending, dry_run=dry_run
         )
 
     def move(self, table: str, to: str) -> list[ScopeReport]:
-        """Moves a table to another storage; reads and writes go on."""
+        """Moves a table to another storage; reads and writes continue."""
         return self.maintenance.move(table, to)
 
     def cancel_move(self, table: str) -> list[ScopeReport]:
-        """Gives up a move before its switch; the table stays where it is."""
+        """Cancels a move before its switch; the table stays where it is."""
         return self.maintenance.cancel_move(table)

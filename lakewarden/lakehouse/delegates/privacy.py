@@ -1,4 +1,4 @@
-"""The names of `Lakehouse` that belong to `lake.privacy`."""
+"""The methods of `Lakehouse` that delegate to `lake.privacy`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class PrivacyDelegates(Nouns):
-    """The names of `Lakehouse` that belong to `lake.privacy`."""
+    """The methods of `Lakehouse` that delegate to `lake.privacy`."""
 
     def export(self, user: str, to: str) -> Export:
-        """Copies all that a user has, as Delta tables with their history."""
+        """Copies all data of a user, as Delta tables with their history."""
         return self.privacy.export(user, to)
 
     def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
@@ -29,7 +29,7 @@ class PrivacyDelegates(Nouns):
     def erase(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
     ) -> Certificate:
-        """Removes all that a user has, and searches for what is left."""
+        """Removes all data of a user, and searches for remains."""
         return self.privacy.erase(user, tables, deep=deep, asked_by=asked_by)
 
     def ask_erasure(
@@ -39,19 +39,19 @@ class PrivacyDelegates(Nouns):
         return self.privacy.ask_erasure(user, tables, deep=deep, asked_by=asked_by)
 
     def asked_erasure(self, request: str) -> EraseAsked:
-        """What was requested under this keyed hash."""
+        """The erasure that was requested under this keyed hash."""
         return self.privacy.asked_erasure(request)
 
     def plan_asked_erasure(self, request: str) -> Plan:
-        """The plan of what was requested under this keyed hash."""
+        """The plan of the erasure that was requested under this keyed hash."""
         return self.privacy.plan_asked_erasure(request)
 
     def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
-        """Erases as it was requested under this keyed hash."""
+        """Runs the erasure that was requested under this keyed hash."""
         return self.privacy.erase_asked(request, plan_id=plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
-        """Searches for anything of a user, by code that shares nothing with the deletion."""
+        """Searches for anything of a user, with code that is independent of the deletion."""
         return self.privacy.verify_erased(user, tables, deep=deep)
 
     def erasures(self, user: str | None = None) -> list[Certificate]:

@@ -1,4 +1,4 @@
-"""The names of `Lakehouse` that belong to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+"""The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WorkDelegates(Nouns):
-    """The names of `Lakehouse` that belong to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+    """The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
 
     def sql(
         self,
@@ -32,7 +32,7 @@ class WorkDelegates(Nouns):
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
-        """Runs the statements of a text, one after the other, after checking syntax and rights of all."""
+        """Runs the statements of a text in order, after checking the syntax and rights of all."""
         return self.sessions.sql(text, user=user, role=role, freshness=freshness, wait=wait, files=files, each=each)
 
     def session(self, *, user: str, role: str = "user") -> SqlSession:
@@ -52,7 +52,7 @@ class WorkDelegates(Nouns):
         timeout: float | None = None,
         pause: Pause = wait,
     ) -> Subscription:
-        """The rows that a query shows, then each change to them: docs/subscriptions.md."""
+        """The rows that a query selects, then each change to them: docs/subscriptions.md."""
         return self.subscriptions.subscribe(
             text,
             user=user,
@@ -70,11 +70,11 @@ class WorkDelegates(Nouns):
         return self.subscriptions.live_queries()
 
     def kill_live_query(self, live_id: str) -> LiveQuery:
-        """Ends a subscription, wherever it is, at its next look."""
+        """Ends a subscription in any process, at its next poll."""
         return self.subscriptions.kill(live_id)
 
     def enqueue(self, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job:
-        """Requests an operation that `run_jobs`, here or elsewhere, will do."""
+        """Requests an operation that `run_jobs` will run, in this process or another."""
         return self.jobs.enqueue(operation, *tables, user=user, to=to)
 
     def waiting_jobs(self) -> list[Job]:
@@ -86,5 +86,5 @@ class WorkDelegates(Nouns):
         return self.jobs.run(only)
 
     def kill_job(self, job_id: str) -> Job:
-        """Cancels a job that is not over; one that runs stops before its next scope."""
+        """Cancels a job that is not over; a running one stops before its next scope."""
         return self.jobs.kill(job_id)

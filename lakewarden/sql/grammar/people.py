@@ -1,4 +1,4 @@
-"""Users, and what one does as another (kalamdb.md 1.8 and 1.9)."""
+"""Parses statements about users, and EXECUTE AS (kalamdb.md 1.8 and 1.9)."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def drop_user(read: Reader) -> Statement:
 
 
 def _identity(read: Reader) -> str:
-    """May be left out."""
+    """Reads the identity; it is optional."""
     return read.text("the identity as JSON") if read.at_text else ""

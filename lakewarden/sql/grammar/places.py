@@ -1,4 +1,4 @@
-"""Namespaces, storages, and the statements that show what is there (kalamdb.md 1.3 and 1.5)."""
+"""Parses statements about namespaces and storages, and SHOW (kalamdb.md 1.3 and 1.5)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def alter_namespace(read: Reader) -> Statement:
 
 
 def use(read: Reader) -> Statement:
-    """What follows USE."""
+    """Reads what follows USE."""
     read.word("NAMESPACE")
     return UseNamespace(read.name("a namespace"))
 
@@ -100,7 +100,7 @@ def drop_storage(read: Reader) -> Statement:
 
 
 def storage(read: Reader) -> Statement:
-    """What follows STORAGE."""
+    """Reads what follows STORAGE."""
     match read.one_of("CHECK", "FLUSH", "COMPACT", "MOVE"):
         case "CHECK":
             storage_id = read.name_or_text("a storage")

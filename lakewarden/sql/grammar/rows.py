@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE: read by sqlglot, and taken apart; a part that has no meaning here is refused, never dropped."""
+"""Parses INSERT, UPDATE and DELETE with sqlglot, and takes the tree apart. Refuses, never ignores, a part that is unsupported."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
 
 
 def insert(read: Reader) -> Statement:
-    """What follows INSERT."""
+    """Reads what follows INSERT."""
     found = read._parse_insert()
     _only(read, found, _INSERT_PARTS, "INSERT")
     target, columns = _target(found.this)
     source = found.args.get("expression")
     if found.args.get("by_name"):
-        raise Unsupported("INSERT BY NAME is not there; name the columns behind the table")
+        raise Unsupported("INSERT BY NAME is not supported; list the columns after the table")
     if source is None and not found.args.get("default"):
         raise read.failure("expected VALUES or a query")
     files = tuple(_files(read, source)) if isinstance(source, exp.Values) else ()
@@ -32,20 +32,20 @@ def insert(read: Reader) -> Statement:
 
 
 def _files(read: Reader, values: exp.Values) -> Iterator[FileValue]:
-    """Takes each `FILE('name')` out of the rows and leaves NULL."""
+    """Replaces each `FILE('name')` in the rows by NULL, and returns them."""
     for number, row in enumerate(values.expressions):
         for place, cell in enumerate(row.expressions if isinstance(row, exp.Tuple) else [row]):
             if isinstance(cell, exp.Anonymous) and cell.name.upper() == "FILE":
                 name = cell.expressions[0] if len(cell.expressions) == 1 else None
                 quoted = isinstance(name, exp.Column) and not name.table
                 if name is None or not (quoted or (isinstance(name, exp.Literal) and name.is_string)):
-                    raise read.misread("expected FILE('name'), with the name of a file that comes along")
+                    raise read.misread("expected FILE('name'), with the name of an attached file")
                 cell.replace(exp.null())
                 yield FileValue(number, place, name.name)
 
 
 def _target(found: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
-    """The table, and the columns behind it."""
+    """The table, and the columns after it."""
     if isinstance(found, exp.Schema):
         return found.this, tuple(column.name for column in found.expressions)
     return found, ()
@@ -75,7 +75,7 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
 
 
 def update(read: Reader) -> Statement:
-    """What follows UPDATE."""
+    """Reads what follows UPDATE."""
     found = read._parse_update()
     _only(read, found, _UPDATE_PARTS, "UPDATE")
     if not found.expressions:
@@ -85,7 +85,7 @@ def update(read: Reader) -> Statement:
 
 
 def delete(read: Reader) -> Statement:
-    """What follows DELETE."""
+    """Reads what follows DELETE."""
     if not read.word("FROM"):
         raise read.failure("expected FROM")
     read._retreat(read._index - 1)
@@ -135,6 +135,6 @@ def _alias(found: exp.Expr) -> str | None:
 def _only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
     extra = [name for name, value in found.args.items() if value and name not in parts]
     if "returning" in extra:
-        raise Unsupported(f"{what} … RETURNING is not there")
+        raise Unsupported(f"{what} … RETURNING is not supported")
     if extra:
         raise read.misread(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")

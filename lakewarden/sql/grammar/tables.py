@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of tables and views (kalamdb.md 1.1 to 1.3)."""
+"""Parses CREATE, ALTER and DROP of tables and views (kalamdb.md 1.1 to 1.3)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from lakewarden.sql.statements import (
 TYPES = ("USER", "SHARED", "STREAM")
 _SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")
 _SERIALS = frozenset({"SMALLSERIAL", "SERIAL", "BIGSERIAL"})
-"""All are BIGINT here: the numbers of SNOWFLAKE_ID() fit no smaller type."""
+"""All become BIGINT: the numbers of SNOWFLAKE_ID() need 64 bits."""
 _GENERATED = "SNOWFLAKE_ID()"
 _IGNORED = ("UNIQUE", "CHECK", "FOREIGN KEY")
 
 
 def create_table(read: Reader, prefix: str | None) -> Statement:
-    """What follows CREATE [USER|SHARED|STREAM] TABLE."""
+    """Reads what follows CREATE [USER|SHARED|STREAM] TABLE."""
     missing = if_not_exists(read)
     table = read.ref()
     made = _Declared()
     read.listed(lambda: _element(read, made), none=True)
     if read.word("USING"):
-        read.name("a format")  # PostgreSQL's; it says nothing here
+        read.name("a format")  # PostgreSQL's; it has no effect
     options = read.pairs() if read.word("WITH") else ()
     return CreateTable(table, _type(prefix, options), tuple(made.columns), tuple(made.key), options, missing)
 
 
 def _type(prefix: str | None, options: Pairs) -> str:
-    """The prefix, else the option; the options' reader refuses two that contradict each other."""
+    """The type of the prefix, else of the option; the options' reader refuses a contradiction."""
     return prefix or next((value for key, value in options if key.upper() == "TYPE"), "SHARED")
 
 
@@ -57,7 +57,7 @@ class _Declared:
 
     def set_key(self, names: list[str]) -> None:
         if self.key:
-            raise InvalidArgument(f"a table has one primary key, and ({', '.join(self.key)}) is one already")
+            raise InvalidArgument(f"a table has one primary key; ({', '.join(self.key)}) is declared already")
         self.key = names
 
 
@@ -77,7 +77,7 @@ def _element(read: Reader, made: _Declared) -> None:
 
 
 def column_of(read: Reader) -> tuple[Column, bool]:
-    """`name type …`, and whether PRIMARY KEY stood there."""
+    """Reads `name type …`; returns the column and whether it is the PRIMARY KEY."""
     name = read.name("a column")
     kind = type_of(read)
     default = _GENERATED if kind.upper() in _SERIALS else None
@@ -98,7 +98,7 @@ def column_of(read: Reader) -> tuple[Column, bool]:
 
 
 def _ignored(read: Reader) -> bool:
-    """A constraint of one column that is accepted and means nothing here."""
+    """Skips a constraint of one column that is accepted and has no effect."""
     if read.word("CHECK"):
         read.open()
         read.bracketed()
@@ -112,7 +112,7 @@ def _ignored(read: Reader) -> bool:
 
 
 def _generated(read: Reader) -> bool:
-    """AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
+    """Reads AUTO_INCREMENT, or GENERATED … AS IDENTITY."""
     if read.word("AUTO_INCREMENT") or read.word("AUTO", "INCREMENT"):
         return True
     if not read.word("GENERATED"):
@@ -124,7 +124,7 @@ def _generated(read: Reader) -> bool:
 
 
 def type_of(read: Reader) -> str:
-    """A type as written, with its numbers: `catalog.types` knows which there are."""
+    """A type as written, with its numbers: `catalog.types` decides which are valid."""
 
     def words() -> str:
         name = read.name("a type")
@@ -139,7 +139,7 @@ def type_of(read: Reader) -> str:
 
 
 def _skip(read: Reader) -> None:
-    """The rest of a constraint that is accepted and means nothing here."""
+    """Skips the rest of a constraint that is accepted and has no effect."""
     depth = 0
     while not read.over and (depth or not read._match_set((TokenType.COMMA, TokenType.R_PAREN), advance=False)):
         depth += (read._curr.token_type is TokenType.L_PAREN) - (read._curr.token_type is TokenType.R_PAREN)
@@ -147,14 +147,14 @@ def _skip(read: Reader) -> None:
 
 
 def alter_table(read: Reader) -> Statement:
-    """What follows ALTER [type] TABLE."""
+    """Reads what follows ALTER [type] TABLE."""
     table = read.ref()
     if read.word("CREATE", "VECTOR") or read.word("CREATE", "INDEX") or read.word("DROP", "VECTOR") or read.word("DROP", "INDEX"):
         read.rest()
         return Declined("vector indexes")
     change = _change(read)
     if read.symbol(TokenType.COMMA):
-        raise InvalidArgument(f"ALTER TABLE {table}: one change in a statement")
+        raise InvalidArgument(f"ALTER TABLE {table}: a statement makes one change")
     return AlterTable(table, change)
 
 
@@ -187,7 +187,7 @@ def _add(read: Reader) -> TableChange:
     missing = if_not_exists(read)
     column, in_key = column_of(read)
     if in_key:
-        raise InvalidArgument(f"column {column.name!r}: the primary key of a table that is there stays what it is")
+        raise InvalidArgument(f"column {column.name!r}: the primary key of a table cannot be changed")
     return _refusing(read, AddColumn(column, missing), "FIRST", "AFTER")
 
 

@@ -1,4 +1,4 @@
-"""Delta's history, restore, optimize and vacuum in Delta's own words; jobs, exports and subscriptions."""
+"""Parses history, restore, optimize and vacuum in Delta's syntax; and jobs, exports and subscriptions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lakewarden.sql.statements import (
 )
 
 _PLACE = ("this", "db", "catalog", "alias")
-"""What a table in FROM has beside its samples, pivots and joins."""
+"""The fields of a table in FROM except samples, pivots and joins."""
 
 _SUBSCRIBE_OPTIONS = ("last_rows", "batch_size", "from", "from_seq_id")
 
 
 def restore(read: Reader) -> Statement:
-    """What follows RESTORE."""
+    """Reads what follows RESTORE."""
     if read.word("DATABASE"):
         read.rest()
         return Declined("RESTORE DATABASE")
@@ -69,14 +69,14 @@ class _Manner(TypedDict):
 
 
 def _manner(read: Reader) -> _Manner:
-    """DRY RUN and FOR ALL USERS, in either order."""
+    """Reads DRY RUN and FOR ALL USERS, in either order."""
     dry_run = read.word("DRY", "RUN")
     all_users = read.word("FOR", "ALL", "USERS")
     return _Manner(dry_run=dry_run or read.word("DRY", "RUN"), all_users=all_users)
 
 
 def apply(read: Reader) -> Statement:
-    """What follows APPLY."""
+    """Reads what follows APPLY."""
     read.expect("PLAN")
     return ApplyPlan(read.text("the id of a plan"))
 
@@ -88,7 +88,7 @@ def kill(read: Reader) -> Statement:
 
 
 def _job_id(read: Reader) -> str:
-    """Quoted, or bare: letters, digits and dashes up to the end."""
+    """Reads an id, quoted or bare: letters, digits and dashes up to the end."""
     if read.at_text:
         return read.text("an id")
     found = read.rest()
@@ -118,7 +118,7 @@ def backup(read: Reader) -> Statement:
 
 
 def subscribe(read: Reader) -> Statement:
-    """What follows SUBSCRIBE: a table with a condition, or a SELECT of some of its columns."""
+    """Reads what follows SUBSCRIBE: a table with a condition, or a SELECT of some of its columns."""
     read.expect("TO")
     if read.word("SELECT"):
         read._retreat(read._index - 1)
@@ -136,14 +136,14 @@ def _table(read: Reader) -> exp.Table:
 
 
 def one_table(query: exp.Query) -> exp.Select:
-    """The query, if it can be subscribed to.
+    """Returns the query of a subscription.
 
     Raises:
-        InvalidArgument: it asks for more than rows of one table, one by one.
+        InvalidArgument: the query is more than a selection of one table's rows.
     """
     parts = {name for name, value in query.args.items() if value}
     if "from_" not in parts:
-        raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition: this has no table")
+        raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition; this one has no table")
     if not isinstance(query, exp.Select) or parts - {"expressions", "from_", "where", "kind"}:
         raise InvalidArgument("a subscription is SELECT columns FROM one table WHERE condition, and nothing else")
     if next(query.find_all(exp.AggFunc, exp.Window, exp.Join, exp.Subquery), None) or len(list(query.find_all(exp.Select))) > 1:
@@ -151,7 +151,7 @@ def one_table(query: exp.Query) -> exp.Select:
     table = query.args["from_"].this
     plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if not plain or any(value and name not in _PLACE for name, value in table.args.items()):
-        raise InvalidArgument("a subscription is to the rows of a table")
+        raise InvalidArgument("a subscription reads the rows of a table")
     return query
 
 
@@ -163,7 +163,7 @@ def _options(read: Reader) -> tuple[tuple[str, str], ...]:
         if key.lower() not in _SUBSCRIBE_OPTIONS:
             raise InvalidArgument(f"SUBSCRIBE has no option {key}; it has {', '.join(_SUBSCRIBE_OPTIONS)}")
         if not value.isdigit():
-            raise InvalidArgument(f"SUBSCRIBE option {key}: {value!r} is no whole number")
+            raise InvalidArgument(f"SUBSCRIBE option {key}: {value!r} is not a whole number")
     return pairs
 
 

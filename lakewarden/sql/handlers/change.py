@@ -1,5 +1,5 @@
-"""INSERT, UPDATE and DELETE. Each reads, decides, and writes right behind what it read; where others wrote meanwhile, it
-decides anew.
+"""Executes INSERT, UPDATE and DELETE. Each reads, decides, and writes directly after the position that it read. If another
+write came in between, it reads and decides again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WHOLE = ("SMALLINT", "INT", "BIGINT")
 
 def insert(context: Context, statement: Insert) -> Affected:
     """Raises:
-    ConstraintViolation: a key that is live and no ON CONFLICT; a value that does not fit. Nothing was written.
+    ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written.
     """
     client, table, user = _target(context, statement.table)
     schema = table.schema
@@ -59,8 +59,8 @@ def insert(context: Context, statement: Insert) -> Affected:
 
 def update(context: Context, statement: Update) -> Affected:
     """Raises:
-    Unsupported: a column of the key is set.
-    ConstraintViolation, InvalidArgument: a value does not fit, or there is no such column. Nothing was written.
+    Unsupported: the statement sets a column of the key.
+    ConstraintViolation, InvalidArgument: a value does not fit, or a column does not exist. Nothing was written.
     """
     client, table, user = _target(context, statement.table)
     query = _revision(table, statement.assignments, statement.alias or statement.table.name)
@@ -87,7 +87,7 @@ def delete(context: Context, statement: Delete) -> Affected:
 
 
 def _delete_from_stream(context: Context, statement: Delete, client: TableClient, user: str | None) -> Affected:
-    """A stream's rows go by their place in the log: they may have no key, or share one."""
+    """Rows of a stream are identified by their place in the log: they may have no key, or share one."""
     assert user is not None, "a STREAM table has a scope per user"
     alias = statement.alias or statement.table.name
     place = exp.column(SEQ, alias, quoted=True)
@@ -109,7 +109,7 @@ def _client(context: Context, table: Table) -> TableClient:
 
 
 def _incoming(context: Context, statement: Insert, schema: TableSchema, names: Sequence[str]) -> Rows:
-    """The rows of VALUES or of the query under the columns' names; what says DEFAULT is left out of its row."""
+    """The rows of VALUES or of the query by column name; a DEFAULT is left out of its row."""
     if statement.rows is None:
         return [{}]
     columns = [_column(schema, name) for name in names]
@@ -149,7 +149,7 @@ def _check_conflict_columns(schema: TableSchema, conflict: OnConflict) -> None:
 def _merged(
     context: Context, statement: Insert, assignments: Sequence[Assignment], table: Table, live: pa.Table, incoming: pa.Table
 ) -> pa.Table:
-    """The live rows whose keys come again, as DO UPDATE makes them; those that stay as they are left out."""
+    """The live rows whose keys are inserted again, as DO UPDATE changes them, without unchanged ones."""
     alias = statement.alias or statement.table.name
     qualified = [Assignment(each.column, _of_target(each.value, table.schema, alias)) for each in assignments]
     on = [
@@ -165,7 +165,7 @@ def _merged(
 
 
 def _of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
-    """Bare columns mean the row that is there; `excluded.` is written out. Subqueries have names of their own."""
+    """Bare columns mean the existing row; the new one is `excluded.`. Subqueries have their own names."""
     made = value.copy()
     names = {name.lower() for name in schema.names}
     for column in list(made.find_all(exp.Column)):
@@ -178,7 +178,7 @@ def _of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
 
 
 def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> exp.Select:
-    """SELECT every column with the assignments applied, then the assigned ones as they were; named by their places."""
+    """Selects every column with the assignments applied, then the assigned ones' old values; named by position."""
     schema = table.schema
     values = {}
     for each in assignments:
@@ -193,14 +193,14 @@ def _revision(table: Table, assignments: Sequence[Assignment], alias: str) -> ex
 
 
 def _changed(context: Context, table: Table, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
-    """The complete new rows of a revision, without those that are what they were."""
+    """The complete new rows of a revision, without unchanged ones."""
     schema = table.schema
     assigned = {_column(schema, each.column).name: each for each in assignments}
     columns = {}
     for column, values, kind in zip(schema.columns, found.table.columns, found.types, strict=False):
         if column.name not in assigned:
             columns[column.name] = _with_default(context, column, values)
-        elif not is_default(assigned[column.name].value):  # what a row has not gets its default
+        elif not is_default(assigned[column.name].value):  # a missing value gets its default
             columns[column.name] = _assigned(column, values, kind)
     made = _client(context, table).completed(pa.table(columns), user=context.owner(table))
     old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=True))
@@ -209,7 +209,7 @@ def _changed(context: Context, table: Table, found: Found, assignments: Sequence
 
 
 def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Rows that are older than a NOT NULL column, whose default differs from row to row, have NULL there until they change."""
+    """Rows older than a NOT NULL column whose default differs per row have NULL there until they change."""
     if column.nullable or column.default is None or not values.null_count:
         return values
     warehouse = context.warehouse
@@ -228,9 +228,9 @@ def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
 
 
 def _assigned(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:
-    """Values on their way into a column: a whole number of another type becomes one of the column's, where it loses nothing.
+    """Converts values for a column: a whole number of another type takes the column's type where nothing is lost.
 
-    Whatever else does not fit is left for `rows.validate` to refuse.
+    `rows.validate` refuses everything else that does not fit.
     """
     numeric = pa.types.is_decimal(values.type) or pa.types.is_floating(values.type)
     if (column.type.name in _WHOLE and numeric) or type in ("HUGEINT", "UHUGEINT"):
@@ -247,10 +247,10 @@ def _node(table: Table, alias: str) -> exp.Table:
 
 def _column(schema: TableSchema, name: str) -> SchemaColumn:
     """Raises:
-    InvalidArgument: no such column, in whatever case.
+    InvalidArgument: the column does not exist, whatever its case.
     """
     if name.lower() == SEQ:
-        raise InvalidArgument("column _seq is given by the log, and cannot be written")
+        raise InvalidArgument("column _seq is assigned by the log and cannot be written")
     found = next((column for column in schema.columns if column.name.lower() == name.lower()), None)
     if found is None:
         raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")

@@ -1,4 +1,4 @@
-"""Statements that say what there is to be: namespaces, tables, views, storages, users."""
+"""Executes the statements that define namespaces, tables, views, storages and users."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
     options = options_of(statement.options)
     make_table(context.warehouse, name, kind, statement.columns, _key(statement), options)
     ignored = ignored_options(kind, options)
-    told = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
-    return Done(f"table {name} created{told}")
+    note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
+    return Done(f"table {name} created{note}")
 
 
 def _key(statement: of.CreateTable) -> list[str]:
-    """The key's columns as they are declared: SQL's names have no case."""
+    """The key's columns as declared: names in SQL ignore case."""
     declared = {column.name.lower(): column.name for column in statement.columns}
     return [declared.get(name.lower(), name) for name in statement.primary_key]
 
 
 def options_of(pairs: of.Pairs) -> dict[str, str]:
     """Raises:
-    InvalidArgument: an option stands there twice.
+    InvalidArgument: an option is given twice.
     """
     twice = [key for key, count in Counter(key.upper() for key, _ in pairs).items() if count > 1]
     if twice:
@@ -81,13 +81,13 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
 
 def alter_table(context: Context, statement: of.AlterTable) -> Done:
     table = context.table(statement.table)
-    asked = _change_of(table, statement.change)
-    altered = alter(context.warehouse, table.name, asked)
+    change = _change_of(table, statement.change)
+    altered = alter(context.warehouse, table.name, change)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
 
 
 def _change_of(table: Table, change: of.TableChange) -> Alteration:
-    """The change with the column's name as it is declared: SQL's names have no case."""
+    """The change with the column's name as declared: names in SQL ignore case."""
     match change:
         case of.SetProperties(properties):
             return SetOptions(options_of(properties))
@@ -130,7 +130,7 @@ def drop_view(context: Context, statement: of.DropView) -> Done:
 
 def create_storage(context: Context, statement: of.CreateStorage) -> Done:
     if statement.id in context.catalog.storages:
-        raise AlreadyExists(f"there is a storage {statement.id!r} already")
+        raise AlreadyExists(f"storage {statement.id!r} already exists")
     config = _config(statement.config)
     wanted = new_storage(
         statement.id,
@@ -166,26 +166,26 @@ def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
 
 @dataclass(frozen=True)
 class _Config:
-    """A storage's CONFIG; None for what it does not say."""
+    """A storage's CONFIG; None for what is not given."""
 
     endpoint: str | None = None
     path_style: bool | None = None
 
 
 def _config(text: str) -> _Config:
-    """Reads CONFIG. No message repeats a value: it may be a secret that has no place there.
+    """Reads CONFIG. No message repeats a value: it may be a misplaced secret.
 
     Raises:
-        InvalidArgument: no JSON object, or something in it that is not for a storage.
+        InvalidArgument: it is not a JSON object, or has a key or value that no storage takes.
     """
     if not text:
         return _Config()
     try:
         said = json.loads(text)
     except ValueError:
-        raise InvalidArgument(f"CONFIG is no JSON; {_CONFIG_FORM}") from None
+        raise InvalidArgument(f"CONFIG is not valid JSON; {_CONFIG_FORM}") from None
     if not isinstance(said, dict) or not said.keys() <= {"endpoint", "path_style"}:
-        raise InvalidArgument(f"CONFIG is a JSON object of endpoint and path_style, and of nothing else; {_CONFIG_FORM}")
+        raise InvalidArgument(f"CONFIG is a JSON object with the keys endpoint and path_style only; {_CONFIG_FORM}")
     endpoint, path_style = said.get("endpoint"), said.get("path_style")
     if not isinstance(endpoint, str | None) or not isinstance(path_style, bool | None):
         raise InvalidArgument(f"CONFIG: the endpoint is text, and path_style true or false; {_CONFIG_FORM}")
@@ -220,10 +220,10 @@ def create_user(context: Context, statement: of.CreateUser) -> Done:
 
 
 def _identity(text: str) -> str | None:
-    """Checks an OAUTH identity, which may be left out. No message repeats it.
+    """Checks an OAUTH identity, which is optional. No message repeats it.
 
     Raises:
-        InvalidArgument: no JSON object.
+        InvalidArgument: it is not a JSON object.
     """
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""What each statement that is no query does, in one table."""
+"""Maps each statement that is not a query to its handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.sql.results import Result
 
 def handle(context: Context, statement: of.Statement) -> Result:
     """Raises:
-    LakewardenError: it was not done.
+    LakewardenError: the statement failed.
     """
     result = _HANDLERS[type(statement)](context, statement)
     audited = _AUDITED.get(type(statement))
@@ -76,4 +76,4 @@ _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
     of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
     of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }
-"""What is noted when it is done, and upon what. Users are noted where they are made (`admin.users`)."""
+"""The audit entry of a completed statement, and its target. `admin.users` records changes of users itself."""

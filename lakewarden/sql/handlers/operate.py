@@ -1,4 +1,4 @@
-"""Statements that start operations: flush and compact as jobs, Delta's own at once, and what is done to jobs."""
+"""Executes the statements that start operations (flush and compact as jobs, the rest directly) and those about jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 
 def storage_job(context: Context, statement: of.StorageJob) -> Result:
-    """Asks for a job for each table that has something to do, and runs them where the session waits."""
+    """Requests a job for each table that has work, and runs the jobs if the session waits."""
     one = statement.table is not None
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
     if statement.dry_run:
@@ -42,7 +42,7 @@ def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
     namespace = statement.namespace or context.namespace
     if namespace is None:
         raise InvalidArgument(
-            f"STORAGE {statement.operation.upper()} ALL: say which, as in ALL IN NAMESPACE chat, or USE one first"
+            f"STORAGE {statement.operation.upper()} ALL: name a namespace, as in ALL IN NAMESPACE chat, or USE one first"
         )
     if namespace not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {namespace!r}")
@@ -53,7 +53,7 @@ def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
 
 
 def _started(context: Context, operation: Literal["flush", "compact"], tables: Sequence[Table], *, several: bool) -> Result:
-    """Jobs for those that have something to do, and are not at it."""
+    """New jobs for the tables that have work and no active job."""
     due = [table for table in tables if not _idle(context, operation, table)]
     if not due:
         return Done(f"skipped: {_NOTHING[operation]}")
@@ -63,7 +63,7 @@ def _started(context: Context, operation: Literal["flush", "compact"], tables: S
         if job is None:
             continue
         jobs[table.name] = job
-        if context.wait:  # before the next is queued: a process that dies here leaves one job that is seen to be dead
+        if context.wait:  # before the next is queued: a process that dies here leaves a single job, whose lease expires
             Runner(context.services.operator()).run_waiting([job.job_id])
     if not jobs:
         return Done(_ACTIVE)
@@ -86,7 +86,7 @@ def _idle(context: Context, operation: str, table: Table) -> bool:
 
 
 def _waits(context: Context, table: Table) -> bool:
-    """Whether the table has rows to flush, or a log that a flush has to say something about."""
+    """Whether the table has rows to flush, or a log that a flush has to report on."""
     warehouse = context.warehouse
     try:
         return bool(warehouse.log(table).view().pending)
@@ -95,7 +95,7 @@ def _waits(context: Context, table: Table) -> bool:
 
 
 def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job | None:
-    """The new job; None where the same was asked for already, and is not over."""
+    """The new job; None if the same request is already queued or running."""
     try:
         return enqueue(context.warehouse, context.services.operator().jobs, operation, Asked(tables, user), to)
     except AlreadyActive:
@@ -103,7 +103,7 @@ def _asked(context: Context, operation: Queueable, *tables: str, user: str | Non
 
 
 def export_user_data(context: Context, _: of.ExportUserData) -> Result:
-    """All that the session's user has, into a folder of the job's own below the warehouse's `exports/`."""
+    """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
     job = _asked(context, "export", user=context.session.user)
     if job is None:
         return Done(_ACTIVE)
@@ -121,7 +121,7 @@ def _run(context: Context, job: Job) -> None:
 
 def _check_done(context: Context, ids: Sequence[str]) -> None:
     """Raises:
-    Conflict: one of them failed; its message says why, and `jobs list` has it too.
+    Conflict: a job failed; the message says why, and so does `jobs list`.
     """
     for job in context.services.operator().jobs.newest(None):
         if job.job_id in ids and job.status == "failed":
@@ -129,14 +129,14 @@ def _check_done(context: Context, ids: Sequence[str]) -> None:
 
 
 def move_table(context: Context, statement: of.MoveTable) -> Result:
-    """Asks for a job that moves the table; giving a move up is done at once."""
+    """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
     if statement.storage is None:
         if table.move is None:
             return Done(f"skipped: {table.name} is not being moved")
         return _told(f"move {table.name}", context.services.operator().cancel_move(table.name))
     if table.move is None and table.options.storage_id == statement.storage:
-        return Done(f"skipped: {table.name} lies on storage {statement.storage!r} already")
+        return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
     job = _asked(context, "move", str(table.name), to=statement.storage)
     if job is None:
         return Done(_ACTIVE)
@@ -153,7 +153,7 @@ def kill_job(context: Context, statement: of.KillJob) -> Done:
 
 def kill_live_query(context: Context, statement: of.KillLiveQuery) -> Done:
     query = LiveQueries(context.warehouse.state).kill(statement.id)
-    return Done(f"live query {query.live_id} will end at its next look")
+    return Done(f"live query {query.live_id} will end at its next poll")
 
 
 def apply_plan(context: Context, statement: of.ApplyPlan) -> Done:
@@ -180,7 +180,7 @@ def vacuum(context: Context, statement: of.Vacuum) -> Result:
 
 
 def _files(reports: Sequence[ScopeReport]) -> Rows:
-    """Those that a vacuum would remove.
+    """The files that a vacuum would remove.
 
     Raises as `_told`.
     """
@@ -194,7 +194,7 @@ def _files(reports: Sequence[ScopeReport]) -> Rows:
 def restore(context: Context, statement: of.Restore) -> Result:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
-        raise InvalidArgument("RESTORE … FOR ALL USERS goes by TIMESTAMP AS OF: versions are each scope's own")
+        raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")
     timestamp = None if statement.timestamp is None else parse_moment(statement.timestamp)
     request = Request("restore", (str(table.name),), _whose(context, table, statement), statement.version, timestamp)
     return planned(context, request) if statement.dry_run else _run_now(context, request)
@@ -211,7 +211,7 @@ def _whose(context: Context, table: Table, statement: of.Optimize | of.Vacuum | 
 
 def _told(what: str, reports: Sequence[ScopeReport]) -> Done:
     """Raises:
-    ScopesFailed: with the code of the first fault; the others are done.
+    ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done.
     """
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:

@@ -1,4 +1,4 @@
-"""DRY RUN, which makes a plan and names it, and APPLY PLAN."""
+"""Executes DRY RUN, which stores a plan and returns its id, and APPLY PLAN."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def preview(context: Context, request: Request) -> Preview:
 
 
 def planned(context: Context, request: Request) -> Rows:
-    """A row for each scope: what would be done, or why nothing is."""
+    """A row for each scope: what would be done, or why nothing would."""
     return listing(_COLUMNS, [_row(report) for report in preview(context, request).reports])
 
 

@@ -1,4 +1,4 @@
-"""Statements that tell what is there. Whatever tells of rows tells of the session's own scope."""
+"""Executes the statements that show what exists. What they show of rows concerns the session's own scope only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakewarden.warehouse import cold_tables
 
 _EXPORTS = 20
 _PRIVATE = ("credentials", "config_json")
-"""Of a storage, what is not for everybody."""
+"""The columns of a storage that only some roles see."""
 
 
 def show(context: Context, statement: of.Show) -> Rows:
@@ -47,7 +47,7 @@ def _listed(context: Context, found: Listing, without: Sequence[str]) -> Rows:
 
 
 def _exports(context: Context) -> Rows:
-    """The last that the session's user asked for; those of the command line went where the operator said."""
+    """The last exports that the session's user requested in SQL; the operator chose the paths of the others."""
     columns = texts("job_id", "status") | {"created_at": MOMENT} | texts("message", "download_url")
     mine = [
         job
@@ -69,7 +69,7 @@ def _export_row(context: Context, job: Job) -> Row:
 
 
 def _manifest(context: Context) -> Rows:
-    """What lies in the cold tier of every table that the session may read."""
+    """The cold rows and files of every table that the session may read."""
     columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
     rows: list[dict[str, object]] = []
@@ -106,7 +106,7 @@ def show_tables(context: Context, statement: of.ShowTables) -> Rows:
 
 
 def show_stats(context: Context, statement: of.ShowStats) -> Rows:
-    """The scope's figures, one a row; nothing of a STREAM table waits for anything."""
+    """The scope's figures, one a row; a STREAM table has no pending rows."""
     table = context.table(statement.table)
     if not can(table.type, "cold tier"):
         return _figures({"rows": TableClient.of(context.warehouse, table).read(user=context.owner(table)).num_rows})
@@ -183,7 +183,7 @@ def history(context: Context, statement: of.DescribeHistory) -> Rows:
 
 
 def check_storage(context: Context, statement: of.CheckStorage) -> Rows:
-    """Tries the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
+    """Tests the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
     columns = {"storage_id": TEXT, "status": TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), FLAG)}
     columns |= {"latency_ms": WHOLE, "total_bytes": WHOLE, "used_bytes": WHOLE, "error": TEXT, "tested_at": MOMENT}
     storage = context.catalog.storages.get(statement.id)

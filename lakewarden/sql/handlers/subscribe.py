@@ -1,4 +1,4 @@
-"""SUBSCRIBE: a query over one table, evaluated by DuckDB over the rows that the log brings."""
+"""Executes SUBSCRIBE: a query over one table, which DuckDB evaluates over new rows of the log."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from lakewarden.sql.relations import SEQ, ViewQuery, refs
 from lakewarden.sql.results import Events
 
 _PLACE = "_lakewarden_place"
-"""The column in which a row's `_seq` comes along."""
+"""The column that carries a row's `_seq`."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How a subscription is followed; what OPTIONS says comes first. Seconds."""
+    """How a subscription is followed; OPTIONS take precedence. Times in seconds."""
 
     from_seq: int | None = None
     last_rows: int | None = None
@@ -41,21 +41,21 @@ class Manner:
 
 
 def open_subscription(bound: Bound, manner: Manner) -> Subscription:
-    """Begins it; what it shows at first is ready.
+    """Opens the subscription; its initial rows are ready.
 
     Raises:
-        NotFound, InvalidArgument, Unsupported: this session cannot subscribe to that.
+        NotFound, InvalidArgument, Unsupported: this session cannot subscribe to this query.
     """
     bound = bound.entered()
     statement = bound.statement
-    assert isinstance(statement, of.Subscribe), "the parser lets nothing else through"
+    assert isinstance(statement, of.Subscribe), "the parser accepts nothing else"
     return _opened(bound.context, statement, manner)
 
 
 def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscription:
     manner = _checked(_with_options(manner, statement.options))
     table = _table(context, statement.query)
-    asked = Asked(
+    request = Asked(
         table.name,
         context.owner(table),
         text_of(statement.query),
@@ -64,12 +64,12 @@ def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscr
         manner.batch_size,
     )
     matches = _Matches(context, table.name, statement.query)
-    follower = Follower(context.warehouse, context.services.feeds(), asked, matches)
+    follower = Follower(context.warehouse, context.services.feeds(), request, matches)
     return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
 
 
 def peek(context: Context, statement: of.Subscribe) -> Events:
-    """What a subscription shows at first, or has to tell since its `from`; nobody stays."""
+    """The initial rows of a subscription, or the changes since its `from`; it does not stay open."""
     with _opened(context, statement, Manner()) as subscription:
         return Events(tuple(subscription.poll()))
 
@@ -77,7 +77,7 @@ def peek(context: Context, statement: of.Subscribe) -> Events:
 def _with_options(manner: Manner, options: of.Pairs) -> Manner:
     given = {key.lower(): int(value) for key, value in options}
     if "from" in given and "from_seq_id" in given:
-        raise InvalidArgument("SUBSCRIBE options from and from_seq_id are one and the same: give one of them")
+        raise InvalidArgument("SUBSCRIBE options from and from_seq_id mean the same: give only one of them")
     return replace(
         manner,
         from_seq=given.get("from", given.get("from_seq_id", manner.from_seq)),
@@ -88,13 +88,13 @@ def _with_options(manner: Manner, options: of.Pairs) -> Manner:
 
 def _checked(manner: Manner) -> Manner:
     if manner.last_rows is not None and manner.last_rows < 0:
-        raise InvalidArgument(f"last_rows {manner.last_rows}: how many rows to begin with, 0 or more")
+        raise InvalidArgument(f"last_rows {manner.last_rows}: the number of initial rows must be 0 or more")
     if manner.batch_size < 1:
-        raise InvalidArgument(f"batch_size {manner.batch_size}: how many rows to look at at once, 1 or more")
+        raise InvalidArgument(f"batch_size {manner.batch_size}: the number of rows read at once must be 1 or more")
     if not manner.interval > 0:
-        raise InvalidArgument(f"interval {manner.interval}: seconds between two looks, above 0")
+        raise InvalidArgument(f"interval {manner.interval}: the seconds between two polls must be above 0")
     if manner.timeout is not None and not manner.timeout >= 0:
-        raise InvalidArgument(f"timeout {manner.timeout}: seconds without an event, 0 or more")
+        raise InvalidArgument(f"timeout {manner.timeout}: the seconds without an event must be 0 or more")
     return manner
 
 
@@ -102,7 +102,7 @@ def _table(context: Context, query: exp.Query) -> Table:
     ref = next(refs(query))
     found = context.relation(ref, None)
     if isinstance(found, ViewQuery):
-        raise Unsupported(f"{ref} is a view; a subscription is to a table")
+        raise Unsupported(f"{ref} is a view; a subscription needs a table")
     guarded = context.readable[found]
     require(guarded, "subscriptions", "subscriptions")
     assert isinstance(guarded, Table), "relations of the system namespace take none"
@@ -111,7 +111,7 @@ def _table(context: Context, query: exp.Query) -> Table:
 
 @dataclass(frozen=True)
 class _Matches:
-    """Which of some rows the query shows; bound anew each time, since the table and the rights to it may have changed."""
+    """The rows that the query selects. Binds it each time: the table and the rights to it may have changed."""
 
     context: Context
     table: TableName
@@ -119,14 +119,14 @@ class _Matches:
 
     def __call__(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
         query = self.query.copy()
-        assert isinstance(query, exp.Select), "the parser lets nothing else through"
+        assert isinstance(query, exp.Select), "the parser accepts nothing else"
         query.select(exp.alias_(exp.column(SEQ), _PLACE, quoted=True), copy=False)
         context = replace(self.context, catalog=self.context.warehouse.catalog.read())
         bound = bind(context, of.Query(query))
         found = select.run(bound.context, query, {self.table: rows}).to_pylist()
         matched = {_place(row): row for row in found}
         if len(matched) < len(found):
-            raise InvalidArgument("a subscription shows each row once: its columns may not make several rows of one")
+            raise InvalidArgument("a subscription shows each row once: its columns must not expand a row into several")
         return matched
 
 

@@ -1,6 +1,6 @@
-"""The rows of VALUES as Python values, each by itself: in one query, DuckDB would give a whole column one type.
+"""Evaluates the rows of VALUES to Python values, each on its own: one query would give a whole column one type.
 
-Literals need no DuckDB at all; the other expressions are computed together, as the columns of one row.
+Literals do not need DuckDB. It computes the other expressions together, as the columns of one row.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.literals import number_of
 
 _AT_ONCE = 500
-"""Expressions in one query; DuckDB slows down with its width."""
+"""Expressions in one query; DuckDB slows down as it gets wider."""
 
 _WHOLE = 1e20
-"""Beyond every whole number of 64 bits."""
+"""Larger than every whole number of 64 bits."""
 
 _DEFAULT = object()
 _COMPUTED = object()
 
 
 def rows_of_values(context: Context, values: exp.Values, columns: Sequence[SchemaColumn]) -> list[dict[str, object]]:
-    """A dict a row, without what says DEFAULT.
+    """Returns a dict for each row, without its DEFAULTs.
 
     Raises:
         InvalidArgument: a row has more or fewer values than there are columns; an expression cannot be computed.
@@ -50,7 +50,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
 
 
 def fitting(column: SchemaColumn, value: object) -> object:
-    """A number that is whole is one to a column of whole numbers, however it is written."""
+    """Converts a whole number for a column of whole numbers, however it is written."""
     whole = column.type.name in ("SMALLINT", "INT", "BIGINT")
     if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == value // 1:
         return int(value)
@@ -58,7 +58,7 @@ def fitting(column: SchemaColumn, value: object) -> object:
 
 
 def is_default(value: exp.Expr) -> bool:
-    """The keyword, which sqlglot takes for a variable or, in an expression, for a column."""
+    """Whether the node is the keyword DEFAULT, which sqlglot parses as a variable or a column."""
     bare = isinstance(value, exp.Column) and not value.table and isinstance(value.this, exp.Identifier) and not value.this.quoted
     return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
 

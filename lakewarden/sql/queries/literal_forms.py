@@ -1,5 +1,5 @@
-"""Literals beside columns that keep their values in another form than SQL writes them: UUIDs in small letters, a TIME as its
-microseconds. They take the column's form, so that DuckDB compares like with like.
+"""Converts literals that are compared with columns to the form that the column stores: UUIDs in lower case, a TIME as
+microseconds. DuckDB then compares values of the same form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEEPEST = 32
 
 
 def take_kept_forms(query: exp.Query, schemas: Schemas) -> None:
-    """Gives such literals of a query their columns' form."""
+    """Converts such literals of a query to their columns' form."""
     wanted = {column.type for schema in schemas.values() for column in schema.columns if column.type.name in _KEPT_OTHERWISE}
     if wanted:
         columns = _Columns(schemas)
@@ -57,7 +57,7 @@ def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
             try:
                 kept = convert(kind, str(literal.this))
             except ValueError:
-                continue  # DuckDB says what it is not
+                continue  # DuckDB reports the error
             value.replace(exp.convert(kept))
 
 
@@ -66,11 +66,11 @@ class _Columns:
     schemas: Schemas
 
     def type_of(self, column: exp.Column) -> ColumnType | None:
-        """The type of the table's column that stands behind one of a query; None where it cannot be told."""
+        """The type of the table's column that a query's column comes from; None if it is ambiguous."""
         return self._found(column, column.name, column.table.lower(), _DEEPEST)
 
     def _found(self, at: exp.Expr, name: str, source: str, depth: int) -> ColumnType | None:
-        """Looked for in the SELECT around the node, and then in those around it, as SQL's scoping has it."""
+        """Searches the SELECT around the node, then the enclosing ones, as SQL's scoping does."""
         select = at.find_ancestor(exp.Select)
         while select is not None and depth:
             kinds = [
@@ -114,7 +114,7 @@ def _sources(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _cte(table: exp.Expr) -> exp.Expr | None:
-    """The query of the CTE that a name in FROM means."""
+    """The query of the CTE that a name in FROM refers to."""
     node = table.parent
     while isinstance(table, exp.Table) and node is not None:
         with_ = node.args.get("with_")

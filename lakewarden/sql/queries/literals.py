@@ -1,4 +1,4 @@
-"""Literals of a query as values of a column's type, where DuckDB would compare them with the column as we do."""
+"""Reads literals of a query as values of a column's type, where DuckDB compares them as Lakewarden does."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LOCAL = re.compile(r"[\d\-:. T]+")
 _WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
 _TEXT = frozenset({"TEXT", "UUID"})
 _SAFE = 300
-"""Digits that a number in DOUBLE's range may have on either side of the point."""
+"""The most digits that a number in DOUBLE's range has on either side of the point."""
 
 _LONGEST = 18
 """Digits of a number: more may be beyond 64 bits."""
 
 
 def value_of(node: exp.Expr, kind: ColumnType) -> Value | None:
-    """The value; None where it is no literal, or one that DuckDB might take otherwise."""
+    """The value; None if it is not a literal, or DuckDB might read it differently."""
     match node:
         case exp.Literal() if node.is_string:
             return _text(str(node.this), kind)
@@ -45,18 +45,18 @@ def number_of(text: str) -> int | Decimal:
     """The value of a number as it is written, exactly.
 
     Raises:
-        ConstraintViolation: it is beyond DOUBLE, where DuckDB would make an infinity or a zero of it.
-        ValueError: it is no decimal number.
+        ConstraintViolation: it is out of DOUBLE's range, where DuckDB would read infinity or zero.
+        ValueError: it is not a decimal number.
     """
     wide = float(text)
     if math.isinf(wide) or (wide == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])):
-        raise ConstraintViolation(f"{text[:40]} is no number in the range of 64 bits, as DOUBLE has it")
+        raise ConstraintViolation(f"{text[:40]} is out of DOUBLE's range, which is 64 bits")
     return int(text) if text.lstrip("-").isdigit() else Decimal(text)
 
 
 def check_numbers(query: exp.Expr) -> None:
     """Raises:
-    ConstraintViolation: a number of the query is beyond DOUBLE.
+    ConstraintViolation: a number of the query is out of DOUBLE's range.
     """
     for literal in query.find_all(exp.Literal):
         if not literal.is_string and (len(text := str(literal.this)) > _SAFE or "e" in text.lower()):
@@ -65,7 +65,7 @@ def check_numbers(query: exp.Expr) -> None:
 
 
 def _said(to: exp.DataType, text: str) -> str:
-    """The column type that `DATE '…'` or `TIMESTAMP '…'` means. A TIMESTAMP is in UTC here, if its text has no other zone."""
+    """The column type that `DATE '…'` or `TIMESTAMP '…'` means. A TIMESTAMP without a zone is in UTC."""
     if to.this == exp.DType.TIMESTAMPNTZ:
         return "TIMESTAMP" if _LOCAL.fullmatch(text) else ""
     return {exp.DType.DATE: "DATE", exp.DType.TIMESTAMPTZ: "TIMESTAMP"}.get(to.this, "")

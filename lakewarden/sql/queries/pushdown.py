@@ -1,6 +1,6 @@
-"""What a query needs of each table: which columns, and between which bounds. Too much is slower; too little would be wrong.
+"""Finds what a query needs of each table: which columns, within which bounds. Too much is slower; too little would be wrong.
 
-So every doubt means all columns and no bounds. DuckDB applies the whole condition again to what was read.
+So every doubt means all columns and no bounds. DuckDB applies the whole condition again to the rows that were read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pushdown:
 
 
 def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema) -> Pushdown:
-    """What a query needs of one table, which stands in it at `places`."""
+    """What a query needs of one table, which it names at `places`."""
     names = {node.name.lower() for node in query.find_all(exp.Identifier)}
     every = _takes_all(query, places)
     columns = (
@@ -56,7 +56,7 @@ def _takes_all(query: exp.Query, places: Sequence[exp.Table]) -> bool:
 
 
 def hide_seq(tables: Sequence[exp.Table]) -> None:
-    """`*` over a table that comes with `_seq` leaves it out."""
+    """Excludes `_seq` from `*` over a table that includes it."""
     for table in tables:
         select = table.find_ancestor(exp.Select)
         if select is None:
@@ -87,7 +87,7 @@ def _bounds(place: exp.Table, schema: TableSchema) -> Iterator[Bound]:
 
 
 def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Bound | None:
-    """What one condition says about one column; None where it cannot be told."""
+    """The bounds that one condition sets on one column; None if they cannot be derived."""
     swapped = type(part) in _FLIPPED and not isinstance(part.this, exp.Column)
     column = _column(part.expression if swapped else part.this, alias, alone, schema)
     if column is None:
@@ -114,12 +114,12 @@ def _within(column: str, low: Value | None, high: Value | None) -> Bound | None:
 
 
 def _order(value: Value) -> Any:
-    """Text goes by its bytes in UTF-8."""
+    """Text is compared by its UTF-8 bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
 def _column(node: object, alias: str, alone: bool, schema: TableSchema) -> SchemaColumn | None:
-    """The table's column that the node is; None where it could be another's."""
+    """The table's column that the node refers to; None if it could be another table's."""
     if not isinstance(node, exp.Column) or node.args.get("db") or not (node.table.lower() == alias or (alone and not node.table)):
         return None
     return next((column for column in schema.columns if column.name.lower() == node.name.lower()), None)

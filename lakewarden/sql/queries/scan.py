@@ -1,4 +1,4 @@
-"""The rows of one relation, as far as a query needs them."""
+"""Reads the rows of one relation, as far as a query needs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
 
 
 def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """JSON and FILE columns as DuckDB's JSON; else text, over which none of its JSON functions has a shorthand."""
+    """JSON and FILE columns in DuckDB's JSON type: its JSON shorthands do not accept text."""
     for index, name in enumerate(rows.column_names):
         column = schema.column(name)
         if column is not None and column.type.name in ("JSON", "FILE"):

@@ -1,4 +1,4 @@
-"""SELECT: the tables that a query names are read as Arrow, as far as it needs them, and DuckDB does the rest."""
+"""Executes SELECT: reads the tables of a query as Arrow, as far as it needs them; DuckDB does the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIALECT = Lakewarden()
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query as DuckDB gets it, and what it needs of which table."""
+    """A query as DuckDB receives it, and what it needs of each table."""
 
     sql: str
     pushdowns: dict[TableName, Pushdown]
@@ -36,7 +36,7 @@ class Prepared:
 
 def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> Prepared:
     """Raises:
-    PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or a function that is not for this session.
+    PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or function is forbidden, or does not exist.
     """
     made = resolved(query, context.relation, context.namespace, extra)
     check_numbers(made.query)
@@ -44,7 +44,7 @@ def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> P
     for name in made.tables:
         table = context.readable.get(name)
         if table is None:
-            raise PermissionDenied(f"{name} was not there when the statement was checked; try again")
+            raise PermissionDenied(f"{name} did not exist when the statement was checked; try again")
         if isinstance(table, Table):
             schemas[name] = table.schema
     take_kept_forms(made.query, {id(place): schema for name, schema in schemas.items() for place in made.tables[name]})
@@ -65,31 +65,31 @@ def text_of(query: exp.Expr) -> str:
     """The tree as DuckDB reads it.
 
     Raises:
-        BadSyntax: it cannot be said in DuckDB's dialect.
+        BadSyntax: the tree cannot be written in DuckDB's dialect.
     """
     return _written(query)[0]
 
 
 def _whole_text_of(query: exp.Expr) -> str:
-    """`text_of`, which leaves nothing of the tree out.
+    """As `text_of`, but refuses to omit any part of the tree.
 
     Raises:
-        Unsupported: DuckDB has no such thing.
+        Unsupported: DuckDB lacks a feature that the tree uses.
     """
     sql, doubts = _written(query)
     if doubts and _DIALECT.parse(sql) != [query]:
-        raise Unsupported(f"the query cannot be said to DuckDB: {'; '.join(doubts)}")
+        raise Unsupported(f"the query cannot be written for DuckDB: {'; '.join(doubts)}")
     return sql
 
 
 def _written(query: exp.Expr) -> tuple[str, list[str]]:
-    """The text, and sqlglot's doubts whether DuckDB takes all of the tree."""
+    """The text, and sqlglot's warnings about parts that DuckDB may not accept."""
     generator = _DIALECT.generator(comments=False, unsupported_level=ErrorLevel.IGNORE)
     try:
         with deeper():
             return generator.generate(query), generator.unsupported_messages
     except (SqlglotError, RecursionError, *STUMBLES) as error:
-        raise BadSyntax(f"the query cannot be said to DuckDB: {str(error) or 'it is nested too deep'}") from error
+        raise BadSyntax(f"the query cannot be written for DuckDB: {str(error) or 'it is nested too deep'}") from error
 
 
 def run(
@@ -101,8 +101,8 @@ def run(
     """Runs a query.
 
     Args:
-        read: rows of tables that have been read already.
-        extra: relations that are no tables, by their name in the query.
+        read: the rows of tables that were read before.
+        extra: relations that are not tables, by their name in the query.
     """
     extra = extra or {}
     prepared = prepare(context, query, extra)
@@ -111,7 +111,7 @@ def run(
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """`id, id` → `id, id_1`: rows are told by their columns' names."""
+    """`id, id` → `id, id_1`: a row's values are keyed by column name."""
     made: list[str] = []
     for name in names:
         free = (f"{name}_{number}" for number in count(1))
@@ -129,6 +129,6 @@ def explain(context: Context, query: exp.Query) -> Rows:
 def _relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
     if not prepared.pushdowns:
         return {}
-    from lakewarden.sql.queries.scan import relation  # tables bring Delta, which a query without one need not wait for
+    from lakewarden.sql.queries.scan import relation  # imports Delta, which a query without tables does not need
 
     return {str(name): relation(context, name, pushdown, read.get(name)) for name, pushdown in prepared.pushdowns.items()}

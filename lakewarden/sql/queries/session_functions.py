@@ -1,4 +1,4 @@
-"""Functions of the session and its moment, as the values that they have: DuckDB's own would be those of its process."""
+"""Replaces functions of the session and of the time by their values: DuckDB's own would describe its process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
 
 _MADE = {"SNOWFLAKE_ID": "BIGINT", "ULID": "TEXT"}
-"""Ours, and none of DuckDB's; one value a call, so only where a call stands for one row."""
+"""Not functions of DuckDB. Each call makes one value, so it is allowed only where it is evaluated for one row."""
 
 _RENAMED = {"UUID_V7": "uuidv7", "GENERATE_UUID": "uuidv4"}
 _MOMENTS = {"NOW", "CURRENT_TIMESTAMP", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP"}
@@ -22,10 +22,10 @@ _NAMES = {"CURRENT_USER", "SESSION_USER"}
 
 
 def with_session_values(context: Context, query: exp.Query) -> exp.Query:
-    """The query with the session's user and the moment of the statement in it; changes the tree that it is given.
+    """Puts the session's user and the statement's time into the query; changes the given tree.
 
     Raises:
-        InvalidArgument: SNOWFLAKE_ID() or ULID() where one call would stand for many rows.
+        InvalidArgument: SNOWFLAKE_ID() or ULID() where one call is evaluated for many rows.
     """
     now = context.warehouse.clock()
     for node in list(query.find_all(exp.Func, exp.Column)):
@@ -67,7 +67,7 @@ def _value(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Ex
 def _made(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Expr:
     row = node.find_ancestor(exp.Values, exp.Select)
     if isinstance(row, exp.Select) and row.args.get("from_"):
-        raise InvalidArgument(f"{name}() stands for one value; give it in VALUES, or leave the column to its default")
+        raise InvalidArgument(f"{name}() makes a single value; use it in VALUES, or leave the column to its default")
     warehouse = context.warehouse
     column = SchemaColumn(0, name, ColumnType.parse(_MADE[name]), True, f"{name}()")
     value = Defaults(warehouse.clock, warehouse.new_id, context.session.user).values(column, 1, now)[0].as_py()

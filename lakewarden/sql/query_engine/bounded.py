@@ -1,7 +1,7 @@
-"""Functions of DuckDB that make much of little, with a bound: an interrupt only comes through between two calls.
+"""Bounds the functions of DuckDB that make large results of small arguments: an interrupt cannot stop a single call.
 
-Each is a macro under the function's own name, which DuckDB finds before its own. The two with a pattern take any number of
-arguments, as no macro does: their pattern is looked at in the query's tree.
+Each is a macro under the function's own name, which DuckDB finds before its own. The two that format by a pattern take any
+number of arguments, which a macro cannot: `check` reads their pattern in the query's tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_STEPS = 100_000_000
 
 
 _Form = tuple[str, str, str, int]
-"""Parameters; which of them is checked, so that no optimizer computes the call before; what the call would make; the most."""
+"""Parameters; the one that the check guards, so that no optimizer computes the call first; the size of the result; the limit."""
 
 
 def _macro(name: str, *forms: _Form) -> str:
@@ -33,7 +33,7 @@ def _macro(name: str, *forms: _Form) -> str:
 
 def _form(name: str, parameters: str, checked: str, made: str, most: int) -> str:
     names = [each.split()[0] for each in parameters.split(", ")]
-    said = f"error('{name}() would make or compare more than {most} values here; ask for less')"
+    said = f"error('{name}() would make or compare more than {most} values; request fewer')"
     guarded = f"CASE WHEN {made} > {most} THEN {said} ELSE {checked} END"
     arguments = ", ".join(guarded if each == checked else each for each in names)
     return f"({parameters}) AS system.main.{name}({arguments})"
@@ -70,18 +70,18 @@ _WIDE = re.compile(r"\{[^}]*(\d{5}|\{)|%[^a-zA-Z%]*(\d{5}|\*)")
 
 
 def check_bounded(node: Mapping[str, Any]) -> None:
-    """Looks at a node of DuckDB's tree of a query.
+    """Checks a node of DuckDB's tree of a query.
 
     Raises:
-        PermissionDenied: it calls a function by its catalog, past these macros.
+        PermissionDenied: it calls a function by its catalog, which bypasses these macros.
         InvalidArgument: it formats by a pattern that could make any number of characters.
     """
     if len((node.get("qualified_name") or {}).get("path", ())) > 1 and "function_name" in node:
-        raise PermissionDenied(f"function {node['function_name']}() is called by its name alone")
+        raise PermissionDenied(f"function {node['function_name']}() must be called by its name alone")
     if str(node.get("function_name")).lower() not in PATTERNS:
         return
     arguments = node.get("arguments") or [{}]
     literal = arguments[0].get("expression", {}).get("literal") or {}
     if literal.get("kind") != "STRING" or _WIDE.search(literal["text"].replace("{{", "").replace("%%", "")):
         name = node["function_name"]
-        raise InvalidArgument(f"{name}() takes a pattern that is written out, without a width of more than four digits")
+        raise InvalidArgument(f"{name}() takes a literal pattern, without a width of more than four digits")

@@ -1,7 +1,7 @@
-"""One DuckDB in memory for a whole process, and what becomes of it when a fatal error ends it.
+"""Holds the in-memory DuckDB of a process, and replaces it after a fatal error.
 
-A connection has no access to files or extensions, its settings are locked, and nothing is ever created beside the macros of
-`bounded`: what a query registers is seen by its own connection alone.
+A connection has no access to files or extensions, and its settings are locked. Nothing is created except the macros of
+`bounded`: only a query's own connection sees what the query registers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TRIES = 5
-"""Databases that one query may see ended by others before it gives up."""
+"""How many databases other queries may end before a query gives up."""
 
 
 def locked_down(memory_bytes: int, threads: int) -> DuckDBPyConnection:
-    """A new database that reaches nothing outside."""
-    import duckdb  # a sixth of a second that statements without a query need not spend
+    """Opens a new database without access to anything outside."""
+    import duckdb  # takes a sixth of a second, which statements without a query do not need
 
     root = duckdb.connect(
         ":memory:",
@@ -56,21 +56,21 @@ class _Opened:
 
 
 class Database:
-    """Opened when the first query needs it, and again when it has ended. Safe for threads."""
+    """Opens a database for the first query, and a new one after it has ended. Safe for threads."""
 
     def __init__(self, open_: Callable[[], DuckDBPyConnection]) -> None:
         self._open = open_
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._inherited: list[_Opened] = []
-        """Of the process that this one was forked from. Never closed: that would wait for threads which are not here."""
+        """The database of the process that this one was forked from. Never closed: that would wait for that process's threads."""
 
     def run(self, act: Callable[[DuckDBPyConnection], T]) -> T:
-        """Does it with a connection of its own. Where another's query ends the database meanwhile, it is done again on a new
-        one; so it has to be without effects.
+        """Calls `act` with a connection of its own. If another query ends the database meanwhile, calls it again on a new
+        one, so it must have no effects.
 
         Raises:
-            Unsupported: other queries ended it again and again.
+            Unsupported: other queries ended the database too many times.
             Whatever `act` raises.
         """
         import duckdb  # as above
@@ -98,7 +98,7 @@ class Database:
             return self._opened
 
     def _forget(self, ended: _Opened) -> None:
-        """What still runs on it has connections of its own."""
+        """Forgets a database. Queries that still run on it have their own connections."""
         import duckdb  # as above
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""A limit of time for calls that only another thread can interrupt."""
+"""Limits the time of calls that only another thread can interrupt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import monotonic
 
 
 class Deadlines:
-    """Interrupts what takes too long. One thread watches over all calls, and starts with the first."""
+    """Interrupts calls that take too long. One thread watches all calls; the first call starts it."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
@@ -19,7 +19,7 @@ class Deadlines:
 
     @contextmanager
     def limit(self, seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
-        """`interrupt` is called while the block runs too long, and never after it."""
+        """Calls `interrupt` if the block runs too long; never after the block has ended."""
         call = object()
         with self._wake:
             self._start()
@@ -32,7 +32,7 @@ class Deadlines:
                 self._running.pop(call, None)
 
     def _start(self) -> None:
-        if self._watcher is None or not self._watcher.is_alive():  # a fork leaves the thread behind
+        if self._watcher is None or not self._watcher.is_alive():  # a fork does not copy the thread
             self._watcher = threading.Thread(target=self._watch, name="deadlines", daemon=True)
             self._watcher.start()
 

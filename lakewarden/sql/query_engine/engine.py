@@ -1,4 +1,4 @@
-"""What runs queries: it gets a text and the rows of each relation that the text may name, and reaches nothing else."""
+"""The interface that runs queries: it takes a text and the rows of each relation in it, and has access to nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may take; the memory and the threads are those of all queries of the engine."""
+    """The limits of one query. All queries of the engine share its memory and threads."""
 
     seconds: float
     result_bytes: int
@@ -28,15 +28,15 @@ class Answer:
 class QueryEngine(Protocol):
     """Runs the queries of every session of a process, in any number of threads at once.
 
-    A query is a function of its text and its relations: it leaves nothing behind that another could see. Every method may
-    raise PermissionDenied, BadSyntax, InvalidArgument or Unsupported, each about the query alone.
+    A query depends on its text and its relations, and leaves nothing that another could see. Every method may raise
+    PermissionDenied, BadSyntax, InvalidArgument or Unsupported, each because of the query alone.
     """
 
     def check(self, sql: str) -> None:
-        """Refuses what is not a query, and one that calls a function which does more than compute."""
+        """Refuses a text that is not a query, or that calls a function which does more than compute."""
 
     def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
-        """The query's rows. It may name these relations and its own, and no other.
+        """Returns the query's rows. It may name the given relations and its own CTEs, and no others.
 
         Raises:
             Unsupported: the result, the memory or the time would be more than the limits or the engine's settings allow.

@@ -1,4 +1,4 @@
-"""DuckDB's errors as ours, and which of them end the database."""
+"""Translates DuckDB's errors, and decides which of them may have ended the database."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakewarden.errors import BadSyntax, InvalidArgument, PermissionDenied, Unsu
 from lakewarden.sql.query_engine.engine import Limits
 
 _DEADLY = ("FATAL", "INTERNAL", "Connection")
-"""How DuckDB's messages begin where the database may have ended."""
+"""How DuckDB's messages begin if the database may have ended."""
 
 _BY_ANOTHER = re.compile("invalidated because of a previous fatal error|connection (already )?closed", re.IGNORECASE)
 
 
 @contextmanager
 def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
-    """All errors of DuckDB are about the query: nothing else could fail in there."""
-    import duckdb  # a sixth of a second that statements without a query need not spend
+    """Translates DuckDB's errors. All are about the query: nothing else can fail there."""
+    import duckdb  # takes a sixth of a second, which statements without a query do not need
 
     try:
         yield
@@ -30,7 +30,7 @@ def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
         raise _too_long(limits) from error
     except duckdb.OutOfMemoryException as error:
         raise _too_large(memory_bytes) from error
-    except OSError as error:  # once rows flow, pyarrow makes this of every error, with DuckDB's words
+    except OSError as error:  # once rows stream, pyarrow raises this for every error, with DuckDB's message
         words = said(error)
         interrupted, exhausted = words.startswith("INTERRUPT"), words.startswith("Out of Memory")
         raise (_too_long(limits) if interrupted else _too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
@@ -43,17 +43,17 @@ def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
 
 
 def may_have_ended(error: BaseException) -> bool:
-    """Whether it is worth a look if the database still answers: DuckDB refuses all work after a fault within itself."""
+    """Whether the database may have ended and must be probed: DuckDB refuses all work after an internal fault."""
     return said(error).startswith(_DEADLY)
 
 
 def ended_by_another(error: BaseException) -> bool:
-    """Whether the query that failed is not the one that ended the database."""
+    """Whether another query ended the database."""
     return _BY_ANOTHER.search(str(error)) is not None
 
 
 def said(error: BaseException) -> str:
-    """The message alone: what follows it shows the rewritten text, which nobody wrote."""
+    """The first line of the message: the rest quotes the rewritten text, which the user did not write."""
     return (str(error).splitlines() or ["no reason given"])[0].strip()
 
 

@@ -1,8 +1,8 @@
 """The functions of DuckDB that a query may call: those that only compute from their arguments.
 
-A list of what is allowed, not of what is not: a function that a later DuckDB brings stays out until somebody has read what
-it does. Left out are those that tell of or change the engine (settings, catalog, sequences, the log, sleep), all that read
-files, and all that take SQL as text.
+The list names what is allowed: a function of a later DuckDB stays out until its effects have been reviewed. Left out are
+the functions that show or change the engine (settings, catalog, sequences, the log, sleep), all that read files, and all
+that take SQL as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ TABLE_FUNCTIONS = frozenset({"generate_series", "generate_subscripts", "json_eac
 """What may stand in FROM."""
 
 SESSION_FUNCTIONS = frozenset({"current_user", "session_user", "snowflake_id", "ulid", "uuid_v7", "generate_uuid"})
-"""Ours (`sql.queries.session_functions`): they have become values by the time DuckDB runs the query."""
+"""Ours (`sql.queries.session_functions`): they are replaced by values before DuckDB runs the query."""
 
 
 def _words(text: str) -> frozenset[str]:

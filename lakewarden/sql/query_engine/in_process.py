@@ -25,15 +25,15 @@ T = TypeVar("T")
 
 _BATCH_ROWS = 100_000
 _REMEMBERED = 4096
-"""Texts of which it is known what they reach: a session asks before a statement runs, the engine when it does."""
+"""How many texts' references are kept: a session reads them before a statement runs, the engine when it runs."""
 
 _engines: dict[tuple[int, int], QueryEngine] = {}
 _lock = threading.Lock()
 
 
 def engine_of_process(settings: SqlSettings) -> QueryEngine:
-    """The engine that all sessions of this process share. It stays: a process whose warehouses are opened with other bounds of
-    memory or threads has one for each.
+    """The engine that all sessions of this process share. It is kept: a process that opens warehouses with different bounds of
+    memory or threads has one engine for each.
     """
     with _lock:
         return _engines.setdefault((settings.memory_bytes, settings.threads), InProcess.of(settings))
@@ -47,7 +47,7 @@ class InProcess:
         self._memory_bytes = memory_bytes
         self._deadlines = Deadlines()
         self._reaches: dict[bytes, Reach] = {}
-        """By a digest of the text: a text holds values of rows, which do not stay here."""
+        """Keyed by a digest of the text: a text contains values of rows, which must not stay in memory."""
 
     @classmethod
     def of(cls, settings: SqlSettings) -> InProcess:
@@ -92,16 +92,14 @@ class InProcess:
         return reach
 
     def _no_function(self, name: str) -> LakewardenError:
-        """Forbidden, or not there at all. What extensions bring is not loaded here, so their usual names tell."""
+        """The error for a function that is forbidden or does not exist. Extensions are not loaded; their names are recognized."""
         there = self._asked("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
         if there == "0" and not reaches_outside(name):
             return InvalidArgument(f"there is no function {name}()")
-        return PermissionDenied(
-            f"function {name}() is not for queries: only those that compute are, none that reads files or settings"
-        )
+        return PermissionDenied(f"function {name}() is not available in queries: functions that read files or settings are not")
 
     def _asked(self, sql: str, value: str) -> str:
-        """The one value of a question of ours, which takes no time worth a limit."""
+        """The single value of an internal query, which is too quick to need a limit."""
 
         def act(cursor: DuckDBPyConnection) -> str:
             row = cursor.execute(sql, [value]).fetchone()
@@ -121,5 +119,5 @@ def _collected(reader: pa.RecordBatchReader, limits: Limits) -> pa.Table:
         batches.append(batch)
         size += batch.nbytes
         if size > limits.result_bytes:
-            raise Unsupported(f"the result is larger than {limits.result_bytes:,} bytes (sql.result_bytes); ask for less of it")
+            raise Unsupported(f"the result is larger than {limits.result_bytes:,} bytes (sql.result_bytes); request fewer rows")
     return pa.Table.from_batches(batches, reader.schema)

@@ -1,6 +1,6 @@
-"""What a query reaches, read from DuckDB's own tree of the very text that it will run.
+"""Finds what a query refers to, from DuckDB's own tree of the exact text that it will run.
 
-`sql.relations` reads sqlglot's tree of the same query: a difference between the two parsers opens no door.
+`sql.relations` reads sqlglot's tree of the same query: a difference between the two parsers grants nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OUTSIDE = re.compile(
     "(st_)?(read|write|copy|load|install|attach|pragma|duckdb|pg|postgres|mysql|sqlite|http)_.*"
     "|.*_(scan|query|attach|execute|metadata)|getenv|sql_auto_complete|shell|system"
 )
-"""Names as extensions of DuckDB and its command line give them to functions that reach outside; none of them is loaded."""
+"""Names of functions in DuckDB's extensions and its command line that reach outside; none of them is loaded."""
 
 _ENTRIES = {"left", "right", "from_table", "source"}
 
@@ -33,23 +33,23 @@ class Reach:
     refused: str | None
     """The first function of the tree that no query may call."""
     relations: tuple[str, ...]
-    """Those that it does not define itself."""
+    """The relations that the query does not define itself."""
     qualified: tuple[str, ...]
-    """Those of them that it names with a catalog or a schema."""
+    """Those of `relations` that it names with a catalog or a schema."""
 
     def check(self, given: frozenset[str]) -> None:
         """Raises:
-        PermissionDenied: it reads a relation that is not given.
+        PermissionDenied: the query reads a relation that was not given to it.
         """
         for name in (*self.qualified, *(name for name in self.relations if not {name, name.lower()} & given)):
-            raise PermissionDenied(f"relation {name!r} is none of this query's own")
+            raise PermissionDenied(f"relation {name!r} does not belong to this query")
 
 
 def reach_of(text: str) -> Reach:
     """Reads a query's tree as DuckDB writes it (`json_serialize_sql`).
 
     Raises:
-        PermissionDenied: more than one query, or it reads what is no relation.
+        PermissionDenied: there is more than one query, or it reads something that is not a relation.
         InvalidArgument: it formats by a pattern that could make any number of characters.
         BadSyntax, Unsupported: DuckDB does not read it as a query.
     """
@@ -57,7 +57,7 @@ def reach_of(text: str) -> Reach:
     if tree.get("error"):
         raise _refused(tree)
     if len(tree["statements"]) != 1:
-        raise PermissionDenied("one query at a time")
+        raise PermissionDenied("a statement takes one query")
     nodes = list(_nodes(tree))
     refused = _first_refused(nodes)
     own = {name.lower() for node in nodes for name in _ctes(node)}
@@ -79,7 +79,7 @@ def _first_refused(nodes: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def reaches_outside(function: str) -> bool:
-    """Whether a function that DuckDB does not have here is one that an extension would bring."""
+    """Whether a missing function belongs to an extension of DuckDB."""
     return _OUTSIDE.fullmatch(function.lower()) is not None
 
 
@@ -93,7 +93,7 @@ def _tree(text: str) -> Mapping[str, Any]:
 
 
 def _refused(tree: Mapping[str, Any]) -> LakewardenError:
-    said = str(tree.get("error_message", "it is no query"))
+    said = str(tree.get("error_message", "it is not a query"))
     if tree.get("error_type") == "parser":
         return BadSyntax(said)
     return Unsupported(f"only queries run here: {said}")
@@ -121,7 +121,7 @@ def _refused_functions(node: Mapping[str, Any]) -> Iterator[str]:
     """The functions of a node that no query may call.
 
     Raises:
-        PermissionDenied: what it reads is no relation of a query.
+        PermissionDenied: it reads something that is not a relation of a query.
     """
     if "function_name" in node and not _is_scalar(name := str(node["function_name"])):
         yield name
@@ -131,7 +131,7 @@ def _refused_functions(node: Mapping[str, Any]) -> Iterator[str]:
         entry = node[key]
         is_relation = isinstance(entry, dict) and "alias" in entry and "sample" in entry
         if is_relation and entry["type"] not in _RELATIONS:
-            raise PermissionDenied(f"{entry['type']} is not for queries")
+            raise PermissionDenied(f"{entry['type']} is not available in queries")
 
 
 def _is_scalar(name: str) -> bool:

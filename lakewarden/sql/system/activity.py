@@ -1,4 +1,4 @@
-"""What goes on in a warehouse, as rows of `system.*`: jobs, the audit log, manifests, figures, settings."""
+"""The activity in a warehouse as rows of `system.*`: jobs, the audit log, manifests, figures, settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _audit_log(context: Context) -> Iterator[Row]:
 
 
 def _manifest(context: Context) -> Iterator[Row]:
-    """The manifest.json of every scope that has one, and whether rows wait for it; none yet where no flush has met the scope."""
+    """The manifest.json of every scope that has one, and whether rows are pending. The first flush creates a scope's manifest."""
     warehouse = context.warehouse
     catalog = context.catalog
     waiting = dict.fromkeys(pending.scope for pending in pending_in(context.warehouse))
@@ -118,7 +118,7 @@ def _sessions(context: Context) -> Iterator[Row]:
 
 
 def _transactions(_context: Context) -> Iterator[Row]:
-    """None: each statement is whole by itself, and BEGIN is `UNSUPPORTED`."""
+    """Always empty: each statement is its own transaction, and BEGIN is `UNSUPPORTED`."""
     return iter(())
 
 
@@ -135,7 +135,7 @@ def _settings(context: Context) -> Iterator[Row]:
 
 
 def _told(value: object) -> str | None:
-    """A dictionary is free text of others, Spark's settings say, and may hold a secret: its keys alone are told."""
+    """A dictionary is free text, such as Spark's settings, and may hold a secret: only its keys are shown."""
     if isinstance(value, dict):
         return json.dumps(dict.fromkeys(value, REDACTED))
     return None if value is None else value if isinstance(value, str) else json.dumps(value)

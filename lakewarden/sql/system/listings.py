@@ -1,4 +1,4 @@
-"""What the catalog holds, as rows: for `system.*`, and for the SHOW statements that everybody may use."""
+"""The catalog's content as rows, for `system.*` and for the SHOW statements that every role may use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class Listing:
-    """A relation that no query made. A row that lacks a column has NULL there."""
+    """A relation that does not come from a query. A row that lacks a column has NULL there."""
 
     columns: Columns
     rows: Callable[[Context], Iterable[Row]]

@@ -1,7 +1,7 @@
-"""The relations of the namespace `system`: read-only, over what is there at the moment of the query (kalamdb.md 3.1, 3.2).
+"""The relations of the namespace `system`: read-only, as of the time of the query (kalamdb.md 3.1, 3.2).
 
-The gate lets none but dba and system read them. Secrets have no way in: hashes, identities and credentials are told of,
-and never told.
+The gate lets only dba and system read them. They contain no secrets: they show that a hash, an identity or a credential
+exists, and never its value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def system_relation(context: Context, name: str) -> pa.Table:
 
 def relation_named(name: str) -> Listing:
     """Raises:
-    NotFound: there is none of that name.
+    NotFound: the relation does not exist.
     """
     found = RELATIONS.get(name.lower())
     if found is None:

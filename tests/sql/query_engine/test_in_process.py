@@ -111,7 +111,7 @@ def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessio
     ],
 )
 def test_a_query_names_what_it_is_given_and_nothing_else(engine: QueryEngine, text: str) -> None:
-    with pytest.raises(PermissionDenied, match="is none of this query's own"):
+    with pytest.raises(PermissionDenied, match="does not belong to this query"):
         engine.run(text, {"given": pa.table({"n": [1]})}, _LIMITS)
 
 
