@@ -1,9 +1,9 @@
 """Asset checks of every table: one row per key, columns as declared, log and table agree.
 
-A table may have a hundred thousand scopes, so a run looks at some of them: those that Dagster saw touched last. Every
-result says which. `lakewarden check` looks at all.
+A table may have a hundred thousand scopes, so a run checks some of them: those with the newest events in Dagster. Every
+result names them. `lakewarden check` checks all.
 
-No `from __future__ import annotations` where Dagster reads a signature: it takes the form from the class itself.
+No `from __future__ import annotations` where Dagster reads a signature: it reads the config class from the annotation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ LOG_AND_TABLE_AGREE = "log_and_table_agree"
 _DESCRIPTIONS = {
     ONE_ROW_PER_KEY: "No two rows of a scope's Delta table have the same primary key.",
     COLUMNS_AS_DECLARED: "The Delta table's columns, in order and with their types, are those of the catalog.",
-    LOG_AND_TABLE_AGREE: "No row and no watermark of the Delta table lies beyond what the write log gave out.",
+    LOG_AND_TABLE_AGREE: "No row and no watermark of the Delta table is newer than the write log's last position.",
 }
 
 _OF_THE_LOG = ("readable", LOG_AND_TABLE_AGREE)
@@ -38,15 +38,15 @@ _SHOWN = 100
 
 
 class CheckConfig(dg.Config):
-    """How much a run of the checks looks at."""
+    """How much one run checks."""
 
-    users: list[str] = Field([], description="Exactly these users' scopes; none means those touched last.")
-    scopes: int = Field(50, description="Scopes of a table that are looked at, the one touched last first.")
-    spark_above: int = Field(256 << 20, description="Bytes of these scopes above which Spark reads them, not this process.")
+    users: list[str] = Field([], description="Exactly these users' scopes; empty means those with the newest events.")
+    scopes: int = Field(50, description="The number of scopes to check in a table, newest events first.")
+    spark_above: int = Field(256 << 20, description="Bytes of these scopes above which Spark reads them instead of this process.")
 
 
 def build_table_checks(catalog: Catalog) -> list[dg.AssetChecksDefinition]:
-    """The three checks of each table, in one step a table."""
+    """The three checks of each table, one step for each table."""
     return [_table_checks(table) for table in cold_tables(catalog)]
 
 
@@ -72,7 +72,7 @@ def _table_checks(table: Table) -> dg.AssetChecksDefinition:
 
 
 def _chosen(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config: CheckConfig) -> list[Scope]:
-    """The scopes to look at: the named ones, else those of the newest events, else the first of the registry."""
+    """The scopes to check: the named ones, else those of the newest events, else the first of the registry."""
     if table.type == "SHARED":
         return [Scope(table.name)]
     if config.users:
@@ -118,7 +118,7 @@ def _agreement(key: dg.AssetKey, looks: Sequence[Look], lake: Lakehouse, table: 
 
 
 def _which(looks: Sequence[Look]) -> dict[str, dg.MetadataValue]:
-    """The scopes that were looked at, so that nobody takes some for all."""
+    """The scopes that were checked: a result may cover only a part of the table."""
     return {
         "scopes": dg.MetadataValue.int(len(looks)),
         "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks),

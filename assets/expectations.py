@@ -1,6 +1,6 @@
 """A small factory over Great Expectations 1.x: rows and some expectations in, verdicts out.
 
-dagster-ge still needs a Great Expectations below 1.0; of the new one, an ephemeral context and a batch are all it takes.
+dagster-ge still needs Great Expectations below 1.0. Version 1 needs only an ephemeral context and a batch.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SHOWN = 20
-"""Rows that a verdict shows at most: enough to find the fault, little enough for Dagster's event log."""
+"""The most rows that a verdict shows: enough to find the fault, few enough for Dagster's event log."""
 
 Expected = Callable[[], "Expectation"]
-"""Makes an expectation when it is needed: Great Expectations takes seconds to load, and most runs check nothing."""
+"""Creates an expectation when it is needed: Great Expectations takes seconds to load, and most runs check nothing."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one expectation found. `unexpected` is the number of rows against it, `examples` are some of them as text."""
+    """What one expectation found. `unexpected` is the number of rows that violate it, `examples` are some of them as text."""
 
     expectation: str
     passed: bool
     unexpected: int
     examples: tuple[str, ...]
     error: str
-    """Why it could not be evaluated; empty where it could."""
+    """Why it could not be evaluated; empty if it could."""
 
 
 def unique_together(columns: Sequence[str]) -> Expected:
@@ -71,16 +71,16 @@ def validate_pandas(rows: pa.Table, *expected: Expected) -> list[Verdict]:
 
 
 def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:
-    """On the Spark session that runs: the engine for large scopes."""
+    """On the active Spark session: the engine for large scopes."""
     # Given a config it might restart the session; persist would keep every checked scope in the executors' memory.
     batches = _context().data_sources.add_spark("scopes", persist=False).add_dataframe_asset("rows")
     return _validate(batches.add_batch_definition_whole_dataframe("all"), rows, expected)
 
 
 def _context() -> EphemeralDataContext:
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # it would report to its makers, and wait for the network
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # it would send usage data, and wait for the network
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)  # it imports what Python 3.13 no longer has
+        warnings.filterwarnings("ignore", "module 'sre_", DeprecationWarning)  # it imports modules that Python 3.13 removed
         import great_expectations as gx
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
@@ -110,7 +110,7 @@ def _verdict(result: ExpectationValidationResult) -> Verdict:
 
 
 def _error(result: ExpectationValidationResult) -> str:
-    """An expectation that broke says so beside its result, once or per metric."""
+    """The error of an expectation that failed to run; it is recorded once, or once per metric."""
     info = result.exception_info or {}
     raised = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, dict)]
     return "; ".join(str(one.get("exception_message")) for one in raised if one.get("raised_exception"))

@@ -1,4 +1,4 @@
-"""What the checks look at: some scopes' tables, read by deltalake's own reader, here or on Spark, judged by expectations."""
+"""Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and evaluates expectations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Look:
 
 
 def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> list[Look]:
-    """Those of the scopes that have a table, at its newest version."""
+    """The scopes that have a table, at its newest version."""
     catalog = lake.warehouse.catalog.read()
     targets = [lake.warehouse.target(catalog, scope) for scope in scopes]
     return [Look(target, table) for target in targets if (table := ScopeTable.open(target.location))]
@@ -47,7 +47,7 @@ def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> list[Look]:
 def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> list[Verdict]:
     """No two rows of a scope have one key: a single batch for all scopes, with the user as part of the key.
 
-    Above `spark_above` bytes Spark reads them; below, this process does, without any code of ours in between.
+    Above `spark_above` bytes Spark reads them; below, this process does, without Lakewarden's own readers.
     """
     if not looks:
         return []
@@ -64,7 +64,7 @@ def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
 
 
 def _spark_rows(looks: Sequence[Look], columns: Sequence[str], spark: SparkResource) -> DataFrame:
-    """One task a scope, which reads it as this process would: with the connection of its own storage, and no JAR for it."""
+    """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR."""
     from pyspark.sql.pandas.types import from_arrow_schema  # only large scopes need Spark
 
     declared = rows_schema(looks[0].target.schema)
@@ -86,7 +86,7 @@ def _reader(
             for row in batch.to_pylist():
                 location, version, user = places[row["id"]]
                 table = ScopeTable.open(location, version)
-                assert table is not None, "a version that is not there raises"
+                assert table is not None, "a missing version raises"
                 rows = table.scan().select(columns)
                 users = pa.repeat(pa.scalar(user), rows.num_rows)
                 yield from rows.append_column(user_column, users).cast(schema).to_batches()
@@ -95,13 +95,13 @@ def _reader(
 
 
 def judge_columns(looks: Sequence[Look]) -> list[Verdict]:
-    """Every column is what was declared, in order, type and nullability: one row a column, declared beside found."""
+    """Every column is as declared in order, type and nullability: one row a column, with the declared and the actual one."""
     rows = [row for look in looks for row in _columns(look)]
     return validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")) if rows else []
 
 
 def _columns(look: Look) -> list[dict[str, str]]:
-    """A table that was last flushed under an earlier schema version is as declared, too."""
+    """Accepts a table that was last flushed under an earlier schema version."""
     found = [_text(column) for column in look.table.columns]
     schemas = [_declared(schema) for schema in look.target.schemas]
     declared = found if found in schemas else schemas[-1]

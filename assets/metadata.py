@@ -1,6 +1,6 @@
-"""What an operation did to a scope, as the metadata of its event: Dagster's own names where it has them.
+"""The metadata of a scope's event: what an operation did, under Dagster's own keys where they exist.
 
-Numbers stand under stable keys on every event, because Dagster plots them over time.
+Numbers have the same keys on every event, because Dagster plots them over time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _standard(report: ScopeReport) -> Metadata:
 
 
 def _link(uri: str) -> dg.MetadataValue:
-    """A place on this machine as a path, which the UI lets people copy; anything else as a link."""
+    """A local place as a path, which the UI can copy; anything else as a link."""
     return dg.MetadataValue.url(uri) if "://" in uri else dg.MetadataValue.path(uri)
 
 
@@ -80,7 +80,7 @@ WORST = 20
 def crowd_metadata(reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]) -> Metadata:
     """The scopes of a table that has too many users for partitions: the worst of those that an operation touched.
 
-    Worst is what waits longest for work: the most hot rows, then the most files.
+    The worst have the most hot rows, then the most files.
     """
     rows = [_standing(report, backlogs.get(report.scope, NO_BACKLOG)) for report in reports]
     worst = sorted(rows, key=lambda row: (row["backlog_rows"], row["files"]), reverse=True)[:WORST]
@@ -100,7 +100,7 @@ def _standing(report: ScopeReport, backlog: Backlog) -> dict[str, int | str]:
 _UNKNOWN = {"version": -1, "rows": 0, "files": 0, "bytes": 0}
 
 _FILES_SHOWN = 100
-"""Every event is stored whole: a vacuum of thousands of files names the first, and `metrics` has their number."""
+"""Events must stay small: a vacuum of thousands of files lists the first ones, and `metrics` has their number."""
 
 
 def _files(files: Sequence[str]) -> dg.MetadataValue:

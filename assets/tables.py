@@ -1,4 +1,4 @@
-"""Assets from the catalog: one a table, its users as partitions. Read once, when the code location loads."""
+"""Builds assets from the catalog: one for each table, its users as partitions. Runs once, when the code location loads."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def partitions_name(table: TableName) -> str:
 
 
 def build_table_specs(warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS) -> list[dg.AssetSpec]:
-    """One external asset a table, in the order of the catalog."""
+    """One external asset for each table, in the order of the catalog."""
     tables = live_tables(catalog)
-    with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, a look at the registry is some round trips
+    with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, reading the registry takes several round trips
         partitions = pool.map(lambda table: _partitions(warehouse, table, max_partitions), tables)
         return [_spec(warehouse, catalog, table, found) for table, found in zip(tables, partitions, strict=True)]
 
@@ -76,7 +76,7 @@ def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.D
 
 
 def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
-    """Where all of the table lies; each event links its own scope. A STREAM table is its log."""
+    """The place of the whole table; each event links its own scope. A STREAM table is at its log."""
     if table.type == "STREAM":
         return join(warehouse.state.uri, warehouse.log(table).home)
     template = storage.shared_template if table.type == "SHARED" else storage.user_template
@@ -85,7 +85,7 @@ def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:
 
 def _description(table: Table, storage: Storage) -> str:
     if table.type == "STREAM":
-        return f"STREAM table: rows in the write log alone, for {table.options.ttl_seconds} s."
+        return f"STREAM table: rows in the write log only, for {table.options.ttl_seconds} s."
     policy = table.options.flush_policy
     what = "one Delta table a user" if table.type == "USER" else "one Delta table for all"
     due = f"flushed by policy {policy}" if policy else "flushed by hand only (no FLUSH_POLICY)"

@@ -1,8 +1,8 @@
-"""Asset events stored many at a time.
+"""Stores asset events in batches.
 
-Stored alone, an event costs 7 to 25 ms on SQLite and 24 to 29 ms on Postgres: for a thousand scopes more than the flush
-itself. Dagster stores the outputs of a partitioned step in batches; this takes the same way. It is no public call, so it
-stands here alone, and a test notices when Dagster changes it.
+Stored alone, an event costs 7 to 25 ms on SQLite and 24 to 29 ms on Postgres: for a thousand scopes that is more than the flush
+itself. Dagster stores the outputs of a partitioned step in batches; this does the same. The call is not public, so it
+is isolated here, and a test fails when Dagster changes it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from jobs.sqlite import relaxed
 from lakewarden.clock import random_id
 
 BATCH = 500
-"""Events in a batch: enough to make each cheap, few enough that a crash loses little of the picture."""
+"""Events in a batch: enough to make each cheap, few enough that a crash loses few."""
 
 VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
-"""Dagster looks here at every event: how many of a batch it holds back at most. Unset, it stores each alone."""
+"""Dagster reads this at every event: the most events of a batch that it holds back. Unset, it stores each alone."""
 
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 
 def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent]) -> None:
-    """Logs events of *one* asset: of a batch, Postgres' storage notes the newest event for its last one's asset only."""
+    """Logs events of *one* asset: Postgres storage records the newest event only for the asset of a batch's last event."""
     os.environ.setdefault(VARIABLE, str(BATCH))
     with relaxed(context.instance.event_log_storage, context.run_id):
         for kind in (dg.AssetMaterialization, dg.AssetObservation):  # a batch has events of one kind
@@ -49,6 +49,6 @@ def _log_batch(context: dg.OpExecutionContext, batch: Sequence[AssetEvent]) -> N
             else:
                 DagsterEvent.asset_observation(step, event, metadata)
     except (AttributeError, TypeError):
-        # Dagster's inside has another shape by now: the public call is slower, and right.
+        # Dagster's internals have changed: the public call is slower, and correct.
         for event in batch:
             context.log_event(event)

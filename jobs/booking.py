@@ -1,4 +1,4 @@
-"""What a run did, booked in Dagster: one event a scope, and one failure for all that failed."""
+"""Books what a run did in Dagster: one event for each scope, and one failure for all failed scopes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lakewarden.scope import Scope, TableName
 
 HISTORY_SCOPES = 2_000
 """Scopes of a run up to which every event carries the history of its last commits: two milliseconds a scope to read it, one
-to store it, and four kilobytes in Dagster's database for ever. The flush sensor's runs stay below (SCOPES_PER_RUN). Larger
-runs, by hand or by the clock, leave it out; the scope's next event, or `record_job`, brings it back."""
+to store it, and four kilobytes in Dagster's database, permanently. The flush sensor's runs stay below (SCOPES_PER_RUN). Larger
+runs, manual or scheduled, omit it; the scope's next event, or `record_job`, adds it again."""
 
 _THREADS = 8
 
@@ -32,7 +32,7 @@ _SKIPS_SHOWN = 100
 
 @dataclass(frozen=True)
 class Booked:
-    """One scope's event to be: what was done to it, its last commits, newest first, and what waits in the log after it."""
+    """The content of a scope's event: what was done to it, its last commits, newest first, and what is pending in the log."""
 
     report: ScopeReport
     history: Sequence[HistoryEntry] = ()
@@ -46,37 +46,37 @@ class Booked:
 def book(
     context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport], max_partitions: int = MAX_PARTITIONS
 ) -> None:
-    """Books what was done or planned, scope by scope, then fails if any scope failed.
+    """Books what was done or planned for each scope, then fails if any scope failed.
 
-    A scope that was skipped saw no operation: the run's own metadata counts it, with its reason. A table of more than
+    A skipped scope gets no event: the run's own metadata counts it, with its reason. A table of more than
     `max_partitions` users gets one event for all of its scopes, with the worst of them.
 
     Raises:
-        dagster.Failure: some scopes failed; it names them. Retries are allowed if any of them may go away by itself.
+        dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
     """
-    all_told = [report for report in reports if report.outcome in ("done", "planned")]
-    crowded = crowded_tables(lake, {report.scope.table for report in all_told}, max_partitions)
-    told = [report for report in all_told if report.scope.table not in crowded]
-    register_users(context.instance, [report.scope for report in told])
+    all_reports = [report for report in reports if report.outcome in ("done", "planned")]
+    crowded = crowded_tables(lake, {report.scope.table for report in all_reports}, max_partitions)
+    single = [report for report in all_reports if report.scope.table not in crowded]
+    register_users(context.instance, [report.scope for report in single])
     backlogs = backlog_of(lake)
-    book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(told)))
+    book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single)))
     for table in sorted(crowded):
-        of_table = [report for report in all_told if report.scope.table == table]
+        of_table = [report for report in all_reports if report.scope.table == table]
         log_events(context, [_crowd_event(table, of_table, backlogs)])
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 
 
 def book_events(context: dg.OpExecutionContext, booked: Iterable[Booked]) -> None:
-    """Logs one event a scope, table by table."""
+    """Logs one event for each scope, table by table."""
     for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
         log_events(context, [_event(one) for one in of_table])
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:
-    """Those of the tables that have too many users for partitions."""
+    """The tables that have too many users for partitions."""
     tables = lake.warehouse.catalog.read().tables
-    there = (name for name in names if name in tables)  # a table may be dropped while its scopes are worked on
+    there = (name for name in names if name in tables)  # a table may be dropped while an operation works on its scopes
     return frozenset(name for name in there if is_crowded(lake.warehouse, tables[name], max_partitions))
 
 
@@ -89,7 +89,7 @@ def _crowd_event(
 
 
 def _kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
-    """What changed the scope is a materialization; a dry run only looked."""
+    """A change of the scope is a materialization; a dry run is an observation."""
     return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
 
 
@@ -104,10 +104,10 @@ def _event(booked: Booked) -> dg.AssetMaterialization | dg.AssetObservation:
 
 
 def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
-    """The reports with the last commits of their scopes, where the run is not too large for that."""
+    """The reports with the last commits of their scopes, unless the run is too large for that."""
     if len(reports) > HISTORY_SCOPES:
         return [Booked(report) for report in reports]
-    with ThreadPoolExecutor(_THREADS) as pool:  # reading a log is waiting for the store
+    with ThreadPoolExecutor(_THREADS) as pool:  # reading a log mostly waits for the store
         return list(pool.map(_with_history, reports))
 
 
@@ -117,12 +117,12 @@ def _with_history(report: ScopeReport) -> Booked:
 
 
 def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:
-    """The scopes that have hot rows now, by one look at the log."""
+    """The scopes that have hot rows now, from one view of the log."""
     return {one.scope: Backlog(one.rows, one.bytes) for one in lake.pending()}
 
 
 def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:
-    """Makes sure that every scope's partition is there, in one statement a table: Dagster checks keys one by one."""
+    """Adds every scope's missing partition, in one statement for each table: Dagster checks keys one by one."""
     users: dict[TableName, list[str]] = {}
     for scope in scopes:
         if scope.user is not None:
@@ -132,7 +132,7 @@ def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> Non
 
 
 def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
-    """The run as numbers: scopes by outcome, metrics added up, and why scopes were skipped."""
+    """The totals of the run: scopes by outcome, sums of metrics, and the reasons of skipped scopes."""
     outcomes = Counter(report.outcome for report in reports)
     metrics: Counter[str] = Counter()
     for report in reports:

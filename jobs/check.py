@@ -14,5 +14,5 @@ def build_check_job() -> UnresolvedAssetJobDefinition:
         selection=dg.AssetSelection.all_asset_checks(),
         executor_def=dg.in_process_executor,
         tags=job_tags("check"),
-        description="Looks at some scopes of every table: one row per key, columns as declared, log and table agree.",
+        description="Checks some scopes of every table: one row per key, columns as declared, log and table agree.",
     )

@@ -1,4 +1,4 @@
-"""`compact_job`: each scope's newest small files folded into one."""
+"""`compact_job`: folds each scope's newest small files into one."""
 
 import dagster as dg
 

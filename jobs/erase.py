@@ -1,7 +1,7 @@
-"""`erase_job`: a user who was queued for erasure erased, certified, and forgotten by Dagster.
+"""`erase_job`: erases a queued user, with a certificate, and removes the user from Dagster.
 
-Dagster keeps the form of every run for ever. So no form takes the user's id: `lakewarden erase --queue` leaves it in the
-warehouse, and this job is given the keyed hash. Nothing here may log, book or raise what has the id in it.
+Dagster keeps the config of every run permanently. So no config takes the user's id: `lakewarden erase --queue` stores it in
+the warehouse, and this job takes the keyed hash. Nothing here may log, book or raise a text with the id in it.
 """
 
 from dataclasses import asdict
@@ -24,23 +24,21 @@ from lakewarden.state.certificates import Certificate
 class EraseConfig(dg.Config):
     """Which queued erasure to run. Queue it by `lakewarden erase --user U --queue`, with `--table` and `--deep` as needed.
 
-    Left at its default, it only says how much of the user is there.
+    By default, it only reports how much data of the user exists.
     """
 
-    request: str = Field(
-        description="The keyed hash that the queueing printed. Never a user's id: Dagster keeps what stands here."
-    )
+    request: str = Field(description="The keyed hash that `erase --queue` printed. Never a user's id: Dagster keeps this value.")
     dry_run: bool = Field(True, description="Only search for the user and count. Set it to false to erase.")
     plan: str = plan_field()
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, make Dagster forget them, and book the certificate.")
+@dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
 def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        asked = lake.asked_erasure(config.request)
+        request = lake.asked_erasure(config.request)
         check_plan(config.plan, dry_run=config.dry_run)
         if config.dry_run:
-            searched = lake.verify_erased(asked.user, asked.tables, deep=asked.deep)
+            searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
             context.add_output_metadata(
                 {
                     "user": config.request,
@@ -54,7 +52,7 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
             return
         certificate = lake.erase_asked(config.request, plan_id=config.plan or None)
         tables = [TableName.parse(table.table) for table in certificate.tables]
-        forgotten = forget_user(context.instance, asked.user, tables, context.run_id, certificate.user)
+        forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
         _book(context, certificate, forgotten)
         book_unknown(context, lake, lake.tables())
     if forgotten.left:
@@ -67,7 +65,7 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
 
 
 def _book(context: dg.OpExecutionContext, certificate: Certificate, forgotten: Forgotten) -> None:
-    """The certificate stands with the run, and with the event of each table; a partition would be the user's again."""
+    """Adds the certificate to the run, and to an event of each table. A partition would name the user again."""
     whole = _metadata(certificate, forgotten)
     for table in certificate.tables:
         metadata = {**whole, **{f"metrics/{name}": getattr(table, name) for name in ("hot_rows", "files", "bytes", "tags")}}

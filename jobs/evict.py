@@ -1,4 +1,4 @@
-"""`evict_job`: rows of STREAM tables whose time is over, out of the write log."""
+"""`evict_job`: removes expired rows of STREAM tables from the write log."""
 
 import dagster as dg
 from pydantic import Field
@@ -13,13 +13,13 @@ from lakewarden.report import ScopeReport
 
 
 class EvictConfig(ScopeSelection):
-    """Which scopes of STREAM tables to evict from. Left as it is: all of them, and what goes is gone."""
+    """Which scopes of STREAM tables to evict from. By default all of them. Evicted rows cannot be restored."""
 
-    dry_run: bool = Field(False, description="Only say how many rows would go.")
+    dry_run: bool = Field(False, description="Only report how many rows would be removed.")
     plan: str = plan_field()
 
 
-@dg.op(retry_policy=RETRIES, description="Evict what has expired, and book one event for each scope that had some.")
+@dg.op(retry_policy=RETRIES, description="Evict expired rows, and book one event for each scope that had some.")
 def evict(context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, _run(lake, config))
@@ -32,8 +32,6 @@ def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
     return lake.evict(*config.tables, user=config.user, dry_run=config.dry_run)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Lets go of STREAM rows whose time is over, now."
-)
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Removes expired STREAM rows, now.")
 def evict_job() -> None:
     evict()

@@ -1,4 +1,4 @@
-"""`export_job`: all that one user has, copied out as Delta tables."""
+"""`export_job`: copies all data of one user, as Delta tables."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from lakewarden.scope import Scope, TableName
 
 
 class ExportConfig(dg.Config):
-    """Whom to export, and where to. Asked again with the same place, an interrupted export goes on."""
+    """Which user to export, and where to. Repeat it with the same place to continue an interrupted export."""
 
     user: str = Field(description="The user's id. An erasure of the user removes this run from Dagster, too.")
     to: str = Field(description="A directory or URI, empty or with an earlier export of the same user. No credentials in it.")
@@ -59,6 +59,6 @@ def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValu
     }
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("export"), description="Copies all that a user has to another place.")
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("export"), description="Copies all data of a user to another place.")
 def export_job() -> None:
     export()

@@ -1,4 +1,4 @@
-"""Errors of the library as Dagster's: one failure for a run, which names the scopes and says whether to try again."""
+"""Translates the library's errors to Dagster's: one failure for a run, with the scopes and whether to retry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakewarden.errors import LakewardenError, Transient
 from lakewarden.report import ScopeReport
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""For what may go away by itself; `allow_retries` of the failure says whether it is."""
+"""For transient failures; `allow_retries` of the failure decides."""
 
 _SHOWN = 500
 
@@ -20,7 +20,7 @@ _SHOWN = 500
 @contextmanager
 def declined() -> Iterator[None]:
     """Raises:
-    dagster.Failure: in place of an error of the library, which concerns the whole request.
+    dagster.Failure: the library raised an error about the whole request.
     """
     try:
         yield
@@ -52,5 +52,5 @@ def _fault(report: ScopeReport) -> str:
 
 
 def scopes_table(reports: Sequence[ScopeReport], why: Callable[[ScopeReport], str]) -> dg.MetadataValue:
-    """The scopes as a table, each with a sentence."""
+    """The scopes as a table, each with its message."""
     return table_value({"table": str(one.scope.table), "user": one.scope.user or "", "why": why(one)} for one in reports)

@@ -1,4 +1,4 @@
-"""`flush_job`: pending rows from the write log into the scopes' Delta tables."""
+"""`flush_job`: moves pending rows from the write log into the scopes' Delta tables."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from lakewarden.scope import Scope, TableName
 
 
 class FlushConfig(dg.Config):
-    """Which scopes to flush. Left as it is: every scope of the warehouse that has pending rows.
+    """Which scopes to flush. By default every scope of the warehouse that has pending rows.
 
     Give `tables` (and one `user`), or exactly these `scopes`, as the flush sensor does.
     """
 
-    tables: list[str] = Field([], description="Tables as namespace.table; none means all of the warehouse.")
+    tables: list[str] = Field([], description="Tables as namespace.table; empty means all of the warehouse.")
     user: str | None = Field(None, description="Only this user's scope of each of the tables.")
     scopes: dict[str, list[str]] = Field(
         {}, description="Exactly these scopes: users by table, as {chat.messages: [u_1, u_2]}; an empty list for a SHARED table."

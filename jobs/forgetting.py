@@ -1,7 +1,7 @@
-"""What Dagster knows of an erased user, removed from it: partitions, runs and their events, logs, ticks, caches.
+"""Removes an erased user from Dagster: partitions, runs and their events, logs, ticks, caches.
 
-Dagster cannot take one partition's events out of a run, so whole runs go; what they told of others is booked again as it
-stands. Truth lies in the warehouse, and only the plots of those others become shorter.
+Dagster cannot remove one partition's events from a run, so whole runs are deleted, and the current state of other users is
+booked again. The warehouse is the source of truth; only the plots of those other users become shorter.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Forgotten:
-    """How many runs were deleted, and the ids of those that name the user and are not over."""
+    """The number of deleted runs, and the ids of unfinished ones that name the user."""
 
     deleted: int
     left: tuple[str, ...]
 
 
 def forget_user(instance: dg.DagsterInstance, user: str, tables: Iterable[TableName], own_run: str, mark: str) -> Forgotten:
-    """Reads every run but `own_run` and deletes those that name the user anywhere: better a run too many than one too few."""
+    """Reads every run but `own_run` and deletes those that name the user anywhere: it prefers to delete too many."""
     left: list[str] = []
     deleted = 0
     names = _Names(user)
@@ -55,7 +55,7 @@ def forget_user(instance: dg.DagsterInstance, user: str, tables: Iterable[TableN
 
 
 class _Names:
-    """The spellings of an id: as it is, and as paths have it."""
+    """The spellings of an id: as it is, and as in paths."""
 
     def __init__(self, user: str) -> None:
         spelled = {user, encode(user, folds_case=False), encode(user, folds_case=True)}
@@ -83,14 +83,14 @@ def _told(instance: dg.DagsterInstance, run_id: str, names: _Names) -> bool:
 
 
 def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: _Names, mark: str) -> None:
-    """On SQLite a deleted run leaves its tags behind: those that name the user are overwritten before."""
+    """On SQLite a deleted run leaves its tags: overwrites those that name the user first."""
     instance.add_run_tags(run.run_id, {name: mark for name, value in run.tags.items() if names.stand_in(value)})
     instance.delete_run(run.run_id)
     instance.compute_log_manager.delete_logs(prefix=[run.run_id])
 
 
 def _purge_ticks(instance: dg.DagsterInstance) -> None:
-    """The flush sensor's ticks keep the forms of the runs that they asked for, for weeks."""
+    """The flush sensor's ticks keep the config of the runs that they requested, for weeks."""
     now = system_clock().timestamp()
     for state in instance.all_instigator_state(instigator_type=InstigatorType.SENSOR):
         instance.purge_ticks(state.instigator_origin_id, state.selector_id, now, [TickStatus.SUCCESS, TickStatus.FAILURE])

@@ -1,4 +1,4 @@
-"""`move_job`: a table to another storage."""
+"""`move_job`: moves a table to another storage."""
 
 import dagster as dg
 from pydantic import Field
@@ -10,13 +10,15 @@ from lakewarden.lakehouse import Lakehouse
 
 
 class MoveConfig(dg.Config):
-    """Which table goes where. Asked again, a move that was interrupted goes on."""
+    """Which table to move, and where to. Repeat it to continue an interrupted move."""
 
     table: str = Field(description="The table as namespace.table, with all its users.")
-    to: str = Field(description="The id of the storage that it goes to.")
+    to: str = Field(description="The id of the storage to move to.")
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event a scope.")
+@dg.op(
+    pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event per scope."
+)
 def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, lake.move(config.table, config.to))
@@ -25,7 +27,7 @@ def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourcePa
 @dg.job(
     executor_def=dg.in_process_executor,
     tags=job_tags("move"),
-    description="Moves a table to another storage, while reads and writes go on.",
+    description="Moves a table to another storage, while reads and writes continue.",
 )
 def move_job() -> None:
     move()

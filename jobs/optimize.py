@@ -1,4 +1,4 @@
-"""`optimize_job`: each scope's files packed to the target size, or clustered by columns."""
+"""`optimize_job`: packs each scope's files to the target size, or clusters them by columns."""
 
 import dagster as dg
 from pydantic import Field
@@ -11,9 +11,9 @@ from lakewarden.lakehouse import Lakehouse
 
 
 class OptimizeConfig(ScopeSelection):
-    """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run says why."""
+    """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run shows why."""
 
-    zorder: list[str] = Field([], description="Columns to cluster by (Z-order); none means bin-packing alone.")
+    zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
 
 
 @dg.op(

@@ -1,4 +1,4 @@
-"""`run_queued_job`: the jobs that were enqueued in the warehouse, run by Dagster."""
+"""`run_queued_job`: runs the jobs that were enqueued in the warehouse."""
 
 import dagster as dg
 from pydantic import Field
@@ -11,9 +11,9 @@ from lakewarden.state.job import Job
 
 
 class RunQueuedConfig(dg.Config):
-    """Which jobs of the warehouse's job log to run. Left as it is: all that wait, and those whose runner died."""
+    """Which jobs of the warehouse's job log to run. By default all queued ones, and those whose runner died."""
 
-    jobs: list[str] = Field([], description="Exactly these, by their ids; none means all.")
+    jobs: list[str] = Field([], description="Exactly these, by their ids; empty means all.")
 
 
 @dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
@@ -40,7 +40,9 @@ def _row(job: Job) -> dict[str, str | int]:
 
 
 @dg.job(
-    executor_def=dg.in_process_executor, tags=job_tags("queued"), description="Runs what was enqueued in the warehouse's job log."
+    executor_def=dg.in_process_executor,
+    tags=job_tags("queued"),
+    description="Runs the jobs that were enqueued in the warehouse's job log.",
 )
 def run_queued_job() -> None:
     run_queued()

@@ -1,7 +1,7 @@
-"""`record_job`: what happened outside Dagster, booked in it.
+"""`record_job`: books in Dagster what happened outside it.
 
-Truth lies in the warehouse; Dagster's picture is behind after work by the command line, and empty in a fresh Dagster. This
-books the scopes that Dagster has no event of, as their newest commit left them, with their history.
+The warehouse is the source of truth; Dagster's events are outdated after work by the command line, and missing in a new
+Dagster. This books the scopes without an event, as their newest commit left them, with their history.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,9 +30,9 @@ _THREADS = 8
 
 
 class RecordConfig(ScopeSelection):
-    """Which scopes to book. Left as it is: every scope of the warehouse that Dagster has no event of."""
+    """Which scopes to book. By default every scope of the warehouse that has no event in Dagster."""
 
-    again: bool = Field(False, description="Book scopes that Dagster knows already too, as they are now.")
+    again: bool = Field(False, description="Book the current state of scopes that have an event, too.")
 
 
 @dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
@@ -44,7 +44,7 @@ def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.Resour
 def book_unknown(
     context: dg.OpExecutionContext, lake: Lakehouse, tables: Iterable[Table], user: str | None = None, *, again: bool = False
 ) -> None:
-    """Books those scopes of the tables, or the user's, that Dagster has no event of; with `again` the others too."""
+    """Books the scopes of the tables, or of the user, that have no event in Dagster; with `again` the others too."""
     for table in tables:
         if is_crowded(lake.warehouse, table):
             context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
@@ -64,8 +64,8 @@ def record_job() -> None:
 
 
 def _tables(lake: Lakehouse, names: Iterable[str]) -> list[Table]:
-    asked = [lake.table(name).table for name in names]
-    return asked or lake.tables()
+    named = [lake.table(name).table for name in names]
+    return named or lake.tables()
 
 
 def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, user: str | None, *, again: bool) -> Iterable[Scope]:
@@ -78,7 +78,7 @@ def _scopes(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, user: s
 
 
 def as_it_stands(lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Backlog], scope: Scope) -> Booked | None:
-    """The scope's newest commit as if it had just been reported; None where it has no table."""
+    """The scope's newest commit as a report; None if it has no table."""
     target = lake.warehouse.target(catalog, scope)
     table = open_scope(target)
     if table is None:
@@ -87,7 +87,7 @@ def as_it_stands(lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Bac
     newest = commits[0]
     report = ScopeReport(
         scope=scope,
-        operation=cast("Operation", newest.operation),  # of a commit of others its own word: it is only shown
+        operation=cast("Operation", newest.operation),  # a foreign commit has its own word: it is only shown
         outcome="done",
         location=target.location,
         reason="booked afterwards",

@@ -1,4 +1,4 @@
-"""`restore_job`: scopes brought back to an earlier version or moment."""
+"""`restore_job`: restores scopes to an earlier version or time."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -20,41 +20,43 @@ class ToVersion(dg.Config):
     """Back to a Delta version: the history of the scope's partition lists them."""
 
     by: Literal["version"] = "version"
-    version: int = Field(description="The Delta version. Versions are a scope's own: on a USER table give the user too.")
+    version: int = Field(description="The Delta version. Each scope has its own versions: on a USER table give the user too.")
 
 
 class ToTimestamp(dg.Config):
-    """Back to a moment: every scope to its newest version at that time."""
+    """Back to a time: every scope to its newest version at that time."""
 
     by: Literal["timestamp"] = "timestamp"
-    timestamp: str = Field(description="The moment in ISO 8601, as 2026-11-21T08:30:00Z; without an offset it is UTC.")
+    timestamp: str = Field(description="The time in ISO 8601, such as 2026-11-21T08:30:00Z; without an offset it is UTC.")
 
     def moment(self) -> datetime:
         """Raises:
-        InvalidArgument: no moment. A form cannot check it: Dagster runs no constraint before the run has started.
+        InvalidArgument: not a time. The launchpad cannot check it: Dagster checks constraints when the run has started.
         """
         try:
             moment = datetime.fromisoformat(self.timestamp)
         except ValueError as error:
-            raise InvalidArgument(f"timestamp {self.timestamp!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+            raise InvalidArgument(f"timestamp {self.timestamp!r} is not a time: write it as 2026-11-21T08:30:00Z") from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class RestoreConfig(dg.Config):
-    """What to bring back, and to which state. Left at its defaults, it only says which rows and files would change.
+    """What to bring back, and to which state. By default, it only shows which rows and files would change.
 
     Example: {table: chat.messages, user: u_42, target: {version: {version: 3}}, dry_run: false}
     """
 
     table: str = Field(description="The table, as namespace.table.")
-    user: str | None = Field(None, description="Whose scope, on a USER table. None with a timestamp: every user's.")
+    user: str | None = Field(None, description="The user of a USER table's scope. None with a timestamp: all users.")
     target: ToVersion | ToTimestamp = Field(
         discriminator="by", description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}."
     )
     discard_pending: bool = Field(
-        False, description="Drop the scope's pending rows. By default they are flushed first, and so undone by the restore."
+        False, description="Drop the scope's pending rows. By default they are flushed first, and the restore undoes them."
     )
-    dry_run: bool = Field(True, description="Only say which rows and files would come and go. Set it to false to restore.")
+    dry_run: bool = Field(
+        True, description="Only show which rows and files would be added and removed. Set it to false to restore."
+    )
     plan: str = plan_field()
 
 
@@ -85,7 +87,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
 @dg.job(
     executor_def=dg.in_process_executor,
     tags=job_tags("restore"),
-    description="Brings scopes back to a version; dry run by default.",
+    description="Restores scopes to a version; dry run by default.",
 )
 def restore_job() -> None:
     restore()

@@ -1,4 +1,4 @@
-"""The part of every operation's form that says which scopes it is for."""
+"""The fields of every operation's config that select its scopes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from lakewarden.errors import InvalidArgument
 
 
 def plan_field() -> str:
-    """The form's field for the id of a plan."""
+    """The config field for the id of a plan."""
     found: str = Field(
         "",
-        description="The id that a dry run of this form showed as `plan_id`: then exactly what it planned is done, and what has"
-        " changed since fails. Fill in the rest as it was.",
+        description="The `plan_id` that a dry run of this config showed: exactly that plan is applied, and scopes that have"
+        " changed since fail. Leave the other fields as they were.",
     )
     return found
 
@@ -23,11 +23,11 @@ def check_plan(plan: str, *, dry_run: bool) -> None:
     InvalidArgument: a plan is given to a dry run.
     """
     if plan and dry_run:
-        raise InvalidArgument("a plan is applied: set dry_run to false, or leave out the plan to preview again")
+        raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
 
 
 class ScopeSelection(dg.Config):
-    """Which scopes. Left as it is: every scope of the warehouse."""
+    """Which scopes. By default every scope of the warehouse."""
 
-    tables: list[str] = Field([], description="Tables as namespace.table; none means all of the warehouse.")
+    tables: list[str] = Field([], description="Tables as namespace.table; empty means all of the warehouse.")
     user: str | None = Field(None, description="Only this user's scope of each of the tables.")

@@ -1,8 +1,8 @@
-"""Dagster's SQLite storage made bearable for a thousand events.
+"""Makes Dagster's SQLite storage fast enough for a thousand events.
 
-It opens two databases for each event, and closes them: as the last one there, each close folds the write-ahead log back into
-the database, and each commit waits for the disk. Here a connection of our own keeps them open, so that nothing is folded
-meanwhile, and commits do not wait. What a power cut then takes is the end of Dagster's picture; the truth lies in the warehouse.
+It opens and closes two databases for each event. Each close is the last one, so it folds the write-ahead log back into the
+database, and each commit waits for the disk. Here a connection of our own keeps them open, so nothing is folded meanwhile,
+and commits do not wait. A power cut may then lose Dagster's newest events, but nothing of the warehouse.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dagster._core.storage.event_log import EventLogStorage, SqliteEventLogStora
 from sqlalchemy import Engine, event
 
 _INDEX = "index"
-"""The database of all runs; each run has one of its own beside it."""
+"""The database of all runs; each run also has its own."""
 
 
 @contextmanager
 def relaxed(storage: EventLogStorage, run_id: str) -> Iterator[None]:
-    """While the block runs, events are cheap to store. Another storage than SQLite's is left as it is."""
+    """Makes events cheap to store inside the block. Leaves storages other than SQLite unchanged."""
     if not isinstance(storage, SqliteEventLogStorage):
         yield
         return
@@ -35,7 +35,7 @@ def relaxed(storage: EventLogStorage, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def overwriting(storage: EventLogStorage) -> Iterator[None]:
-    """While the block runs, what is deleted is overwritten by zeros: SQLite would only mark its pages as free."""
+    """Overwrites deleted data with zeros inside the block: SQLite would only mark its pages as free."""
     if not isinstance(storage, SqliteEventLogStorage):
         yield
         return

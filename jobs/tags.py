@@ -1,4 +1,4 @@
-"""Tags of runs: by these the sensors and the queue's limits know them."""
+"""Tags of runs, which the sensors and the queue's limits read."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Literal
 OPERATION = "lakewarden/operation"
 
 SCOPE = "lakewarden/scope"
-"""The scope of a run that has only one: the queue runs one of those at a time (dagster.yaml)."""
+"""The scope of a run that has only one: the queue runs one run of a scope at a time (dagster.yaml)."""
 
 SEEN_UNTIL = "lakewarden/seen_until"
-"""Of a run that the flush sensor asked for: the log's time up to which it had seen the rows of its scopes."""
+"""On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 
 Importance = Literal[
     "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move"
 ]
 
 _PRIORITY: dict[Importance, int] = {
-    "restore": 20,  # somebody waits for it
+    "restore": 20,  # a user waits for it
     "erase": 20,
     "flush": 10,  # rows wait in the log
     "export": 10,
-    "evict": 10,  # soon done, and every minute again
+    "evict": 10,  # quick, and repeated every minute
     "queued": 5,
     "record": 5,
     "move": 5,

@@ -1,4 +1,4 @@
-"""`vacuum_job`: files deleted that no version inside the retention needs."""
+"""`vacuum_job`: deletes files that no version inside the retention needs."""
 
 import dagster as dg
 from pydantic import Field
@@ -13,12 +13,14 @@ from lakewarden.report import ScopeReport
 
 
 class VacuumConfig(ScopeSelection):
-    """Which scopes to vacuum, and how much history to keep. Left as it is, it lists the files and deletes nothing."""
+    """Which scopes to vacuum, and how much history to keep. By default, it lists the files and deletes nothing."""
 
     retain_hours: float | None = Field(
         None, description="Hours to keep removed files. None: the table's DELETED_RETENTION_HOURS, else the setting (168)."
     )
-    force: bool = Field(False, description="Allow a retention below 168 hours: versions younger than that become unrestorable.")
+    force: bool = Field(
+        False, description="Allow a retention below 168 hours: versions in that time can then no longer be restored."
+    )
     dry_run: bool = Field(True, description="Only list the files that would be deleted. Set it to false to delete them.")
     plan: str = plan_field()
 

@@ -1,6 +1,6 @@
-"""The code location: the warehouse's tables as assets, the operations as jobs, and what runs by itself.
+"""The code location: the warehouse's tables as assets, the operations as jobs, and the sensors and schedules.
 
-Loads without a warehouse too, then without assets. `workspace.yaml` points here.
+Also loads without a warehouse, then without assets. `workspace.yaml` points here.
 """
 
 from __future__ import annotations

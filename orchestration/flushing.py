@@ -1,6 +1,6 @@
-"""Which due scopes the flush sensor submits now: in batches, none that is under way, none that failed a moment ago.
+"""Chooses the due scopes that the flush sensor submits now: in batches, without active and recently failed ones.
 
-Nothing is remembered between ticks: Dagster's own runs say what was tried, the write log says what is still there.
+Keeps no state between ticks: Dagster's own runs show what was tried, the write log shows what is still pending.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lakewarden.planning.pending import Pending
 from lakewarden.scope import Scope, TableName
 
 SCOPES_PER_RUN = 1_000
-"""A run over many scopes is one Spark job; a run's start costs some seconds, so few and large ones are better."""
+"""A run over many scopes is one Spark job; starting a run costs some seconds, so few large ones are better."""
 
 RUNS_PER_TICK = 4
-"""Dagster has no cap of its own, and submits a tick's runs one by one; the next tick goes on."""
+"""The most runs of a tick. Dagster has no such limit, and submits a tick's runs one by one; the next tick continues."""
 
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
@@ -31,16 +31,16 @@ LOOK_BACK = timedelta(days=1)
 
 @dataclass(frozen=True)
 class FlushRun:
-    """A run of flush_job, as far as it matters here. `ended` is None while it is queued or running."""
+    """What matters here of a run of flush_job. `ended` is None while it is queued or running."""
 
     scopes: frozenset[Scope]
-    """Exactly these, where it named some."""
+    """Exactly these, if it named scopes."""
     tables: frozenset[TableName]
-    """All scopes of these, where it named tables."""
+    """All scopes of these, if it named tables."""
     everything: bool
-    """It named neither: the whole warehouse."""
+    """Whether it named neither: it flushes the whole warehouse."""
     seen_until: datetime
-    """Rows that were the oldest of their scope by then were there for it to flush."""
+    """The run saw its scopes' rows up to this time of the log."""
     ended: datetime | None
 
     def covers(self, scope: Scope) -> bool:
@@ -58,7 +58,7 @@ class Attempted:
 
 @dataclass(frozen=True)
 class Batch:
-    """Scopes for one run. Its key says what they have pending and how often that was tried: the same again is no news."""
+    """Scopes for one run. Its key encodes what they have pending and how often that was tried, so a repeat is not submitted."""
 
     pending: tuple[Pending, ...]
     attempts: int
@@ -70,12 +70,12 @@ class Batch:
 
     @property
     def seen_until(self) -> datetime:
-        """The youngest of its scopes' oldest rows, by the clock of the log: no other clock can tell what a run saw."""
+        """The youngest of its scopes' oldest rows, by the clock of the log: no other clock shows what a run saw."""
         return max(one.oldest for one in self.pending)
 
     @property
     def users(self) -> dict[str, list[str]]:
-        """The scopes as the form of flush_job takes them."""
+        """The scopes as the config of flush_job."""
         users: dict[str, list[str]] = {}
         for one in self.pending:
             users.setdefault(str(one.table), []).extend([] if one.user is None else [one.user])
@@ -84,7 +84,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to submit, and how many due scopes are left out for which reason."""
+    """What to submit, and how many due scopes are left out, by reason."""
 
     batches: tuple[Batch, ...]
     under_way: int
@@ -104,7 +104,7 @@ def choose(
     scopes_per_run: int = SCOPES_PER_RUN,
     runs_per_tick: int = RUNS_PER_TICK,
 ) -> Choice:
-    """The batches of this tick, oldest rows first; scopes that failed before go apart from those that did not."""
+    """The batches of this tick, oldest rows first; scopes that failed before are in separate batches."""
     active = [run for run in runs if run.ended is None]
     failed = [run for run in runs if run.ended is not None]
     free = [one for one in due if not any(run.covers(one.scope) for run in active)]
@@ -121,7 +121,7 @@ def choose(
 
 
 def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
-    """A failed run tried this scope's oldest row if it was for the scope, and saw the row: it would be gone otherwise."""
+    """Whether a failed run tried this scope's oldest row: the run covered the scope, and had seen the row."""
     ends = [run.ended for run in failed if run.ended and run.seen_until >= pending.oldest and run.covers(pending.scope)]
     if not ends:
         return Attempted(pending, 0, None)
@@ -130,7 +130,7 @@ def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
 
 
 def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
-    """First those never tried, then the others by their number of attempts: one bad scope spoils no good batch's key."""
+    """Groups scopes by their number of attempts, new ones first, so a bad scope does not affect a good batch's key."""
     by_attempts: dict[int, list[Pending]] = {}
     for one in ready:
         by_attempts.setdefault(one.attempts, []).append(one.pending)
@@ -140,7 +140,7 @@ def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
 
 
 def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetime | None) -> FlushRun:
-    """A run by the config of its op, as somebody may have typed it: names that are none cover nothing."""
+    """A run, read from the config of its op, which a user may have typed: invalid names cover nothing."""
     scopes, tables = config.get("scopes") or {}, config.get("tables") or []
     return FlushRun(
         scopes=frozenset(_scopes(scopes)) if isinstance(scopes, Mapping) else frozenset(),

@@ -1,8 +1,8 @@
-"""Reloading the code location when the catalog moved: new tables become assets without anybody's hand.
+"""Reloads the code location when the catalog has changed, so that new tables become assets.
 
-Dagster has no way for a code location to reload itself. Its pages have: the webserver passes a reload on to the code
-server, and the daemon notices. So this asks the webserver, whose address `lakewarden ui` puts into the environment; in
-another deployment set `LAKEWARDEN_DAGSTER_URL`, or reload by hand when the sensor says so.
+A code location cannot reload itself in Dagster, but the webserver can: it passes a reload on to the code server, and the
+daemon notices. So this calls the webserver, whose address `lakewarden ui` puts into the environment. In other
+deployments set `LAKEWARDEN_DAGSTER_URL`, or reload manually when the sensor reports it.
 """
 
 import os
@@ -17,7 +17,7 @@ VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 
 
 def build_catalog_sensor(loaded: int) -> dg.SensorDefinition:
-    """A sensor that asks for a reload once the catalog's version is no longer `loaded`."""
+    """A sensor that requests a reload when the catalog's version is no longer `loaded`."""
 
     @dg.sensor(minimum_interval_seconds=15, default_status=dg.DefaultSensorStatus.RUNNING)
     def catalog_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SkipReason:
@@ -43,7 +43,7 @@ def _location(context: dg.SensorEvaluationContext) -> str:
 
 
 def reload_location(url: str, location: str) -> str:
-    """Asks the webserver to reload the location, and says what came of it."""
+    """Has the webserver reload the location; returns the outcome as text."""
     parts = urlsplit(url)
     client = DagsterGraphQLClient(parts.hostname or url, port_number=parts.port, use_https=parts.scheme == "https")
     answer = client.reload_repository_location(location)

@@ -1,4 +1,4 @@
-"""Dagster's runs by their operation, as sensors and schedules look at them."""
+"""Finds Dagster's runs of an operation, for sensors and schedules."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ UNDER_WAY = [
 
 
 def under_way(instance: dg.DagsterInstance, operation: Importance) -> bool:
-    """Whether a run of the operation waits or works, whoever started it."""
+    """Whether a run of the operation is queued or running, however it was started."""
     wanted = dg.RunsFilter(tags={OPERATION: operation}, statuses=UNDER_WAY)
     return bool(instance.get_run_records(wanted, limit=1))

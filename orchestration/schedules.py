@@ -1,4 +1,4 @@
-"""Maintenance by the clock. Times are UTC; every scope of the warehouse, and what is not worth doing is skipped."""
+"""Scheduled maintenance. Times are UTC. Covers every scope of the warehouse; work that is not worthwhile is skipped."""
 
 import dagster as dg
 
@@ -14,7 +14,7 @@ _RUNNING = dg.DefaultScheduleStatus.RUNNING
 compact_hourly = dg.ScheduleDefinition(
     name="compact_hourly",
     job=compact_job,
-    cron_schedule="17 * * * *",  # off the full hour, when everybody else's jobs start
+    cron_schedule="17 * * * *",  # not on the full hour, when most other jobs start
     description="Folds the newest small files of scopes that have enough of them.",
     default_status=_RUNNING,
 )
@@ -31,7 +31,7 @@ vacuum_weekly = dg.ScheduleDefinition(
     name="vacuum_weekly",
     job=vacuum_job,
     cron_schedule="0 4 * * 0",
-    # The form's default is a dry run, for people; the schedule is there to delete, with the retention of table or settings.
+    # The default of the config is a dry run, for users; the schedule deletes, with the retention of the table or settings.
     run_config={"ops": {"vacuum": {"config": {"dry_run": False}}}},
     description="Deletes files that no version inside the retention needs.",
     default_status=_RUNNING,
@@ -40,7 +40,7 @@ vacuum_weekly = dg.ScheduleDefinition(
 
 @dg.schedule(job=evict_job, cron_schedule="* * * * *", name="evict_minutely", default_status=_RUNNING)
 def evict_minutely(context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.RunRequest | dg.SkipReason:
-    """Lets go of expired rows of STREAM tables. A minute with nothing to let go starts no run."""
+    """Removes expired rows of STREAM tables. Starts no run if nothing has expired."""
     if not any(table.type == "STREAM" for table in lake.tables()):
         return dg.SkipReason("there is no STREAM table")
     if under_way(context.instance, "evict"):

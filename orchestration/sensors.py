@@ -1,4 +1,4 @@
-"""What Dagster looks after by itself: due flushes, new users, a catalog that moved."""
+"""The sensors: due flushes, queued jobs, new users, a changed catalog."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ _RUNNING = dg.DefaultSensorStatus.RUNNING
 _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 _RUNS_SEEN = 500
-"""Runs of a day that a tick looks at; with that many failed ones, waiting longer is not the worst answer."""
+"""Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
 
 
 @dg.sensor(job=flush_job, minimum_interval_seconds=15, default_status=_RUNNING)
 def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
-    """Flushes scopes whose FLUSH_POLICY is met: in batches, never one that is under way, failed ones with a growing pause."""
+    """Flushes scopes whose FLUSH_POLICY is met: in batches, never an active one, failed ones with growing pauses."""
     now = lake.warehouse.clock()
     due = [one.pending for one in lake.due()]
     if not due:
@@ -50,7 +50,7 @@ def _single(batch: Batch) -> dict[str, str]:
 
 
 def _flush_runs(instance: dg.DagsterInstance, now: datetime) -> list[FlushRun]:
-    """The runs of flush_job that are under way, whoever started them, and those that ended in vain not long ago."""
+    """The active runs of flush_job, however they were started, and those that failed recently."""
     of_flush = {OPERATION: "flush"}
     active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
@@ -68,7 +68,7 @@ def _run(record: dg.RunRecord) -> FlushRun:
 
 
 def _op_config(run: dg.DagsterRun) -> Mapping[str, object]:
-    """What the run's only op was configured with; nothing where the launchpad was left empty."""
+    """The config of the run's only op; empty if the launchpad was left empty."""
     config: object = run.run_config
     for name in ("ops", "flush", "config"):
         config = config.get(name) if isinstance(config, Mapping) else None
@@ -77,7 +77,7 @@ def _op_config(run: dg.DagsterRun) -> Mapping[str, object]:
 
 @dg.sensor(job=run_queued_job, minimum_interval_seconds=15, default_status=_RUNNING)
 def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
-    """Runs what was enqueued in the warehouse, by SQL or by others, and what a runner that died has left."""
+    """Runs the jobs that were enqueued in the warehouse, and those whose runner died."""
     waiting = lake.waiting_jobs()
     if not waiting:
         return dg.SkipReason("no job is queued")
@@ -88,9 +88,9 @@ def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[La
 
 @dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
 def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
-    """Registers new users as partitions, all at once, and has their state booked if nothing of it is known yet.
+    """Registers new users as partitions, all at once, and books their state if they have no events yet.
 
-    The cursor lists the tables seen so far: of a table seen for the first time, the state may be older than Dagster's.
+    The cursor lists the tables seen so far: a table seen for the first time may have state from before this Dagster.
     """
     tables = lake.tables()
     seen = set((context.cursor or "").split())
@@ -100,14 +100,14 @@ def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     context.update_cursor(" ".join(table.id for table in tables))
     if not names:
         return dg.SkipReason(f"no new users in {len(tables)} tables")
-    told = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
-    context.log.info("new users: %s; new tables: %d", told, len(fresh))
+    added = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
+    context.log.info("new users: %s; new tables: %d", added, len(fresh))
     config = {"ops": {"record": {"config": {"tables": names}}}}
     return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 
 
 def _register(instance: dg.DagsterInstance, lake: Lakehouse, table: Table) -> int:
-    """Adds the users that are no partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
+    """Adds the users that are not partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
     if table.type == "SHARED" or is_crowded(lake.warehouse, table):
         return 0
     users = lake.warehouse.registry.users(table.id)

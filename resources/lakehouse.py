@@ -1,4 +1,4 @@
-"""The warehouse of this code location: a URI by configuration, a plain `Lakehouse` for those who ask."""
+"""The warehouse of this code location: a configured URI, and a plain `Lakehouse` as the resource."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
-from dagster._config.pythonic_config import ConfigurableResourceFactory  # public by its documentation, not by its place
+from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
 from pydantic import Field
 
 from lakewarden.clock import random_id, system_clock
@@ -25,7 +25,7 @@ DEFAULT = "./warehouse"
 class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
     """Opens the warehouse for a run or a tick, and closes it at the end.
 
-    Ask for it as `lake: dg.ResourceParam[Lakehouse]`: user code gets the library's own object, nothing of Dagster.
+    Declare it as `lake: dg.ResourceParam[Lakehouse]`: user code gets the library's own object, without Dagster.
     """
 
     warehouse: str = Field(description="URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it.")
@@ -41,12 +41,12 @@ class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
 
 
 def configured_warehouse() -> str:
-    """What the resource is configured with: the variable by its name, so that the UI shows that, or the default."""
+    """The configuration of the resource: the variable's name, so that the UI shows it, or the default."""
     return dg.EnvVar(VARIABLE) if VARIABLE in os.environ else DEFAULT
 
 
 def warehouse_at_load() -> Warehouse | None:
-    """The warehouse that the code location is loaded over; None where there is none yet, and none is made."""
+    """The warehouse of the code location; None if it does not exist yet. Never creates it."""
     uri = os.environ.get(VARIABLE, DEFAULT)
     if not open_store(Location(uri).below(STATE)).list(""):
         return None

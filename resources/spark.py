@@ -1,4 +1,4 @@
-"""The Spark session of a run: dagster-pyspark's lazy resource, wired as the library starts Spark, and stopped at the end."""
+"""The Spark session of a run: dagster-pyspark's lazy resource, configured as in the library, stopped at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SparkResource(LazyPySparkResource):
     """
 
     spark_config: dict[str, Any] = Field(
-        default_factory=dict, description="Further Spark settings by their own names, over those of lakewarden.toml."
+        default_factory=dict, description="More Spark settings by their own names; they override lakewarden.toml."
     )
 
     _started: bool = PrivateAttr(default=False)
@@ -33,7 +33,7 @@ class SparkResource(LazyPySparkResource):
             self._spark_session = start_session(self.settings())
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Stops the session that this resource started; one that ran before in the process is not its own."""
+        """Stops the session that this resource started; leaves one that was active before."""
         if self._started and self._spark_session is not None:
             self._spark_session.stop()
 

@@ -1,4 +1,4 @@
-"""What every command shares: the warehouse it was pointed at and how to print."""
+"""The context that all commands share: the warehouse, and how to print."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Invocation:
 
 def invocation(context: typer.Context) -> Invocation:
     found = context.find_object(Invocation)
-    assert found is not None, "the callback of the application makes it before any command runs"
+    assert found is not None, "the application's callback creates it before any command runs"
     return found
 
 
 def split_names(options: Sequence[str]) -> list[str]:
-    """Names given by an option that may be repeated, or hold several between commas."""
+    """The names of an option that may be repeated, or list several separated by commas."""
     return [name.strip() for option in options for name in option.split(",") if name.strip()]
 
 
@@ -73,10 +73,10 @@ def report_row(report: ScopeReport) -> Row:
 
 
 def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str) -> None:
-    """Prints one line a scope, then fails if any scope did.
+    """Prints one line for each scope, then fails if any scope did.
 
     Raises:
-        ScopesFailed: with the code of the first fault, after everything was printed.
+        ScopesFailed: a scope failed; it has the code of the first fault.
     """
     shown = ("table", "user", "outcome", "version", "rows", "files", "metrics", "reason")
     planned = ("plan_id",) if any(report.outcome == "planned" for report in reports) else ()

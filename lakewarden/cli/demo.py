@@ -1,4 +1,4 @@
-"""The command `demo`: the main job on real data, told while it runs."""
+"""The command `demo`: the main workload on real data, with a report of each step."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     context: typer.Context,
-    aircraft: int | None = typer.Option(None, min=1, help="Only about so many aircraft, picked evenly; all where not given."),
+    aircraft: int | None = typer.Option(None, min=1, help="About this many aircraft, picked evenly; by default all."),
 ) -> None:
-    """Run the main job on real data: every aircraft that left New York in 2013 is a tenant.
+    """Run the main workload on real data: every aircraft that left New York in 2013 is a tenant.
 
-    Replaces the tables nyc.airlines, nyc.airports, nyc.planes and nyc.flights; whatever else is in the warehouse stays.
+    Replaces the tables nyc.airlines, nyc.airports, nyc.planes and nyc.flights; everything else in the warehouse stays.
     """
-    from lakewarden.demo.story import tell  # brings Delta and Arrow: not for the start of other commands
+    from lakewarden.demo.story import tell  # imports Delta and Arrow, which other commands do not need
     from lakewarden.lakehouse import Lakehouse
 
     call = invocation(context)
     screen = Screen(silent=call.as_json)
     with Lakehouse.open(call.warehouse, progress=screen.advance) as lake:
-        told = tell(lake, aircraft=aircraft, stage=screen)
+        story = tell(lake, aircraft=aircraft, stage=screen)
     if call.as_json:
-        emit([*_step_rows(told), *_table_rows(told), _summary_row(told, call.warehouse)], True)
+        emit([*_step_rows(story), *_table_rows(story), _summary_row(story, call.warehouse)], True)
     else:
-        _print(told, call.warehouse)
+        _print(story, call.warehouse)
 
 
 class Screen(Stage):
@@ -68,27 +68,27 @@ class Screen(Stage):
             sys.stdout.flush()
 
 
-def _print(told: Told, warehouse: str) -> None:
-    summary = _summary_row(told, warehouse)
+def _print(story: Told, warehouse: str) -> None:
+    summary = _summary_row(story, warehouse)
     sys.stdout.write(f"\nThe tables, as read from the {warehouse} warehouse:\n")
-    emit(_table_rows(told), False, columns=("table", "scopes", "rows", "files", "bytes"))
-    sys.stdout.write(f"\nThe history of {told.aircraft}:\n")
-    emit([_history_row(entry) for entry in told.history], False)
+    emit(_table_rows(story), False, columns=("table", "scopes", "rows", "files", "bytes"))
+    sys.stdout.write(f"\nThe history of {story.aircraft}:\n")
+    emit([_history_row(entry) for entry in story.history], False)
     sys.stdout.write(
-        f"\n{told.without_tail_number:,} flights have no tail number and were left out.\n"
-        f"{told.rows_flushed:,} rows and deletes written and flushed in {told.seconds_flushing:.1f} s, "
-        f"{summary['rows_per_second']:,} a second; {told.seconds:.1f} s for everything.\n\n"
+        f"\n{story.without_tail_number:,} flights have no tail number and were left out.\n"
+        f"{story.rows_flushed:,} rows and deletes written and flushed in {story.seconds_flushing:.1f} s, "
+        f"{summary['rows_per_second']:,} a second; {story.seconds:.1f} s for everything.\n\n"
         f"See it in Dagster:  {summary['ui_command']}\n"
         f"Look at a history:  {summary['history_command']}\n"
     )
 
 
-def _step_rows(told: Told) -> list[Row]:
-    return [{"kind": "step", "title": one.title, "text": one.text, "seconds": one.seconds, **one.figures} for one in told.steps]
+def _step_rows(story: Told) -> list[Row]:
+    return [{"kind": "step", "title": one.title, "text": one.text, "seconds": one.seconds, **one.figures} for one in story.steps]
 
 
-def _table_rows(told: Told) -> list[Row]:
-    return [{"kind": "table", **_fields(one)} for one in told.tables]
+def _table_rows(story: Told) -> list[Row]:
+    return [{"kind": "table", **_fields(one)} for one in story.tables]
 
 
 def _history_row(entry: HistoryEntry) -> Row:
@@ -101,20 +101,20 @@ def _history_row(entry: HistoryEntry) -> Row:
     }
 
 
-def _summary_row(told: Told, warehouse: str) -> Row:
-    """The figures of the whole, and what to type next: both commands name exactly this warehouse."""
+def _summary_row(story: Told, warehouse: str) -> Row:
+    """The totals, and two commands to try next, both for exactly this warehouse."""
     here = f"lakewarden --warehouse {shlex.quote(warehouse)}"
     return {
         "kind": "summary",
         "warehouse": warehouse,
-        "aircraft": told.aircraft,
-        "without_tail_number": told.without_tail_number,
-        "rows_flushed": told.rows_flushed,
-        "rows_per_second": round(told.rows_flushed / told.seconds_flushing),
-        "seconds": told.seconds,
-        "history": [cell(entry) for entry in told.history],
+        "aircraft": story.aircraft,
+        "without_tail_number": story.without_tail_number,
+        "rows_flushed": story.rows_flushed,
+        "rows_per_second": round(story.rows_flushed / story.seconds_flushing),
+        "seconds": story.seconds,
+        "history": [cell(entry) for entry in story.history],
         "ui_command": f"{here} ui",
-        "history_command": f"{here} history nyc.flights --user {told.aircraft}",
+        "history_command": f"{here} history nyc.flights --user {story.aircraft}",
     }
 
 

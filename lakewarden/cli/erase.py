@@ -1,4 +1,4 @@
-"""All that a user has: `export` it, `import` it elsewhere, `erase` it and get a certificate, `erasures` shows those."""
+"""The commands for all data of a user: `export`, `import`, `erase` with a certificate, and `erasures`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def export(
     user: str = typer.Option(help="The user's id."),
     to: str = typer.Option(help="A directory or URI, empty or with an earlier export of the same user."),
 ) -> None:
-    """Copy all that a user has, as Delta tables with their history and a manifest of checksums."""
+    """Copy all data of a user, as Delta tables with their history and a manifest of checksums."""
     call = invocation(context)
     with call.lake("export") as lake:
         made = lake.export(user, to)
@@ -33,13 +33,13 @@ def export(
         {"table": table.name, "uri": f"{made.uri}/{table.path}", "version": table.version, "rows": table.rows}
         for table in made.tables
     ]
-    call.emit(rows, empty=f"the user has nothing; the manifest is at {made.uri}")
+    call.emit(rows, empty=f"the user has no data; the manifest is at {made.uri}")
 
 
 def import_user(
     context: typer.Context,
-    source: str = typer.Option(..., "--from", help="Where the export lies."),
-    user: str = typer.Option(help="Whose rows they become."),
+    source: str = typer.Option(..., "--from", help="The export's directory or URI."),
+    user: str = typer.Option(help="The user who gets the rows."),
     table: list[str] = typer.Option([], help="Only this table, as namespace.table; may be repeated."),
 ) -> None:
     """Write the rows of an export into the tables of this warehouse."""
@@ -53,11 +53,11 @@ def erase(
     context: typer.Context,
     user: str = typer.Option(help="The user's id."),
     table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
-    deep: bool = typer.Option(False, help="Read every object under every storage for what may be left."),
-    dry_run: bool = typer.Option(False, help="Say what of the user would go, and remove nothing."),
-    queue: bool = typer.Option(False, help="Only ask for it, as for Dagster's erase_job, and print the keyed hash to run it by."),
+    deep: bool = typer.Option(False, help="Read every object under every storage to search for remains."),
+    dry_run: bool = typer.Option(False, help="Show what would be removed, and remove nothing."),
+    queue: bool = typer.Option(False, help="Only queue it, as for Dagster's erase_job, and print the keyed hash that names it."),
 ) -> None:
-    """Remove all that a user has, search for what is left, and print the certificate."""
+    """Remove all data of a user, search for remains, and print the certificate."""
     call = invocation(context)
     if dry_run:
         if queue:
@@ -78,9 +78,9 @@ def erase(
 
 def erasures(
     context: typer.Context,
-    user: str | None = typer.Option(None, help="Only of this user, whom the certificates name by a keyed hash."),
+    user: str | None = typer.Option(None, help="Only of this user, whose keyed hash is in the certificates."),
 ) -> None:
-    """Show the certificates of erasures, newest first; with --format json all that they say."""
+    """Show the certificates of erasures, newest first; with --format json in full."""
     call = invocation(context)
     with call.lake("erasures") as lake:
         found = lake.erasures(user)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _TABLE = typer.Argument(help="The table, as namespace.table.")
 _COLUMN = typer.Argument(help="The column, of the type FILE.")
 _KEY = typer.Option(..., help="NAME=VALUE of the row's primary key; repeat it for a key of several columns.")
-_USER = typer.Option("root", help="Whose rows, of a USER table.")
-_ROLE = typer.Option("system", help="In which role: anonymous, user, service, dba or system.")
+_USER = typer.Option("root", help="The user whose rows of a USER table are meant.")
+_ROLE = typer.Option("system", help="The role: anonymous, user, service, dba or system.")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,19 +35,19 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="file")
 
 
-def put(  # a parameter an option
+def put(  # one parameter for each option
     context: typer.Context,
     table: str = _TABLE,
     column: str = _COLUMN,
     path: Path = typer.Argument(help="The local file."),
     key: list[str] = _KEY,
-    value: list[str] = typer.Option([], "--set", help="NAME=VALUE of another column; what is left out stays as it is."),
-    name: str = typer.Option("", help="The file's name; that of the local file where it is left out."),
-    mime: str | None = typer.Option(None, help="Its type, as image/png; guessed from the name where it is left out."),
+    value: list[str] = typer.Option([], "--set", help="NAME=VALUE of another column; other columns stay unchanged."),
+    name: str = typer.Option("", help="The file's name; by default that of the local file."),
+    mime: str | None = typer.Option(None, help="Its type, such as image/png; by default guessed from the name."),
     user: str = _USER,
     role: str = _ROLE,
 ) -> None:
-    """Store a file and make a row refer to it; what the row referred to before is removed."""
+    """Store a file and make a row refer to it; the row's previous file is removed."""
     call = invocation(context)
     data = _read(path)
     with _own(call, table, user, role) as own:
@@ -60,12 +60,12 @@ def get(
     context: typer.Context,
     table: str = _TABLE,
     column: str = _COLUMN,
-    to: Path | None = typer.Argument(None, help="Where to write it, a new file; standard output where it is left out."),
+    to: Path | None = typer.Argument(None, help="A new file to write; by default standard output."),
     key: list[str] = _KEY,
     user: str = _USER,
     role: str = _ROLE,
 ) -> None:
-    """Write the file that a row refers to, checked against its checksum."""
+    """Write the file that a row refers to, after verifying its checksum."""
     call = invocation(context)
     with _own(call, table, user, role) as own:
         data = own.get_file(_values(own.client.table.schema, key), column)
@@ -110,7 +110,7 @@ def _values(schema: TableSchema, given: list[str]) -> dict[str, object]:
     """`NAME=VALUE` as values of the columns' types.
 
     Raises:
-        InvalidArgument: not of this form, no such column, or named twice; a number is none.
+        InvalidArgument: not NAME=VALUE, an unknown or repeated column, or not a valid number.
     """
     found: dict[str, object] = {}
     for text in given:
@@ -127,7 +127,7 @@ def _values(schema: TableSchema, given: list[str]) -> dict[str, object]:
 
 
 def _typed(column: SchemaColumn, text: str) -> object:
-    """Numbers and truth values of their text; other types take text themselves."""
+    """Parses numbers and booleans; other types accept text."""
     try:
         match column.type.name:
             case "SMALLINT" | "INT" | "BIGINT":
@@ -143,7 +143,7 @@ def _typed(column: SchemaColumn, text: str) -> object:
             case _:
                 return text
     except (ValueError, KeyError, InvalidOperation) as error:
-        raise InvalidArgument(f"column {column.name}: {text!r} is no {column.type}") from error
+        raise InvalidArgument(f"column {column.name}: {text!r} is not a valid {column.type}") from error
 
 
 def _read(path: Path) -> bytes:
@@ -158,7 +158,7 @@ def _write(path: Path, data: bytes) -> None:
         with path.open("xb") as made:
             made.write(data)
     except FileExistsError as error:
-        raise AlreadyExists(f"{path} is there already; name a new file") from error
+        raise AlreadyExists(f"{path} already exists; name a new file") from error
     except OSError as error:
         raise InvalidArgument(f"cannot write {path}: {error.strerror}") from error
 

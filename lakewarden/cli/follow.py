@@ -1,4 +1,4 @@
-"""Events of a subscription as lines, and following one until somebody has seen enough."""
+"""Prints the events of a subscription as lines, and follows one until it is stopped."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def event_row(event: Event) -> Row:
-    from lakewarden.cli.values import json_row  # Arrow, which a command that only prints its help need not load
+    from lakewarden.cli.values import json_row  # imports Arrow, which a command that only prints its help does not need
 
     return {"kind": event.kind, "seq": event.seq, "row": json_row(event.row)}
 
 
 def write_events(events: Iterable[Event], *, as_json: bool) -> None:
-    """One JSON object a line, or one table."""
+    """Prints one JSON object a line, or one table."""
     rows = [event_row(event) for event in events]
     if as_json:
         sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -36,7 +36,7 @@ def write_events(events: Iterable[Event], *, as_json: bool) -> None:
 
 
 def follow(lake: Lakehouse, text: str, user: str, role: str, interval: float) -> None:
-    """Writes each event as a line of JSON as it comes. Ctrl-C, SIGTERM and a reader who goes are a clean end.
+    """Writes each event as a line of JSON as it comes. Ctrl-C, SIGTERM and a closed pipe end it cleanly.
 
     Raises:
         LakewardenError: as `Lakehouse.subscribe` and `Subscription.poll`.
@@ -54,7 +54,7 @@ def _until_told() -> Iterator[None]:
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at exit goes nowhere, in silence
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit then writes nowhere, without an error
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -64,7 +64,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _pause(seconds: float) -> None:
-    """Waits; who reads our output from a pipe may go meanwhile, which no write would tell for as long as nothing happens."""
+    """Waits, and notices when the reader of our pipe has closed it: without events, no write would fail."""
     poller = select.poll()
     poller.register(sys.stdout.fileno(), 0)
     if poller.poll(seconds * 1000):

@@ -1,4 +1,4 @@
-"""`lakewarden jobs`: what was asked for, what came of it, and what still waits."""
+"""`lakewarden jobs`: the queued, running and finished jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="jobs")
 
 
-def list_jobs(context: typer.Context, limit: int = typer.Option(50, min=1, help="Jobs to show at most.")) -> None:
+def list_jobs(context: typer.Context, limit: int = typer.Option(50, min=1, help="The most jobs to show.")) -> None:
     """List the last jobs, newest first."""
     call = invocation(context)
     with call.lake("jobs") as lake:
@@ -43,8 +43,8 @@ def run_jobs(context: typer.Context) -> None:
         )
 
 
-def kill_job(context: typer.Context, job_id: str = typer.Argument(help="The job's id, as FL-….")) -> None:
-    """Cancel a job; one that runs stops before its next scope."""
+def kill_job(context: typer.Context, job_id: str = typer.Argument(help="The job's id, such as FL-….")) -> None:
+    """Cancel a job; a running one stops before its next scope."""
     call = invocation(context)
     with call.lake("jobs") as lake:
         job = lake.kill_job(job_id)

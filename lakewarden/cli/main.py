@@ -1,4 +1,4 @@
-"""The entry point: global options wherever they stand, one clear line for every error, an exit status for programs.
+"""The entry point: global options in any position, one clear line for every error, an exit status for programs.
 
 0: done. 1: declined or failed. 2: wrong usage.
 """
@@ -46,7 +46,7 @@ def _globals(
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The arguments with the global options first, as typer wants them."""
+    """Returns the arguments with the global options first, as typer expects them."""
 
     ordered: list[str]
     debug: bool
@@ -54,7 +54,7 @@ class _Arguments:
 
 
 def hoist(arguments: Sequence[str]) -> _Arguments:
-    """Moves global options to the front, so that they may stand before or after the command's name."""
+    """Moves global options to the front, so they may come before or after the command's name."""
     front: list[str] = []
     rest: list[str] = []
     words = iter(arguments)
@@ -72,7 +72,7 @@ def hoist(arguments: Sequence[str]) -> _Arguments:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and leaves with its exit status."""
+    """Runs one command and exits with its status."""
     given = hoist(sys.argv[1:] if arguments is None else arguments)
     try:
         app(given.ordered)
@@ -82,10 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_say(error, given.as_json))
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # the last border: a fault of ours is one line too, unless --debug asks for all of it
+    except Exception as error:  # the outermost caller: an internal fault is one line too, unless --debug shows all of it
         if given.debug:
             raise
-        ours = Internal(f"{type(error).__name__}: {error}; run it again with --debug to see where, and please report it")
+        ours = Internal(f"{type(error).__name__}: {error}; run it again with --debug to see the traceback, and please report it")
         sys.exit(_say(ours, given.as_json))
 
 

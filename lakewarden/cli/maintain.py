@@ -35,9 +35,9 @@ def evict(
     context: typer.Context,
     tables: list[str] = _TABLES,
     user: str | None = _USER,
-    dry_run: bool = typer.Option(False, help="Say what would go, and let nothing go."),
+    dry_run: bool = typer.Option(False, help="Show what would be removed, and remove nothing."),
 ) -> None:
-    """Let go of STREAM rows whose time is over, or that are beyond their scope's size."""
+    """Remove STREAM rows that have expired or exceed their scope's size."""
     call = invocation(context)
     with call.lake("evict") as lake:
         reports = lake.evict(*tables, user=user, dry_run=dry_run)
@@ -76,13 +76,13 @@ def restore(
     context: typer.Context,
     table: str = typer.Argument(help="The table, as namespace.table."),
     version: int | None = typer.Option(None, help="The Delta version to go back to; on a USER table with --user."),
-    timestamp: str | None = typer.Option(None, help="A moment, ISO 8601; without an offset it is UTC."),
+    timestamp: str | None = typer.Option(None, help="A time, ISO 8601; without an offset it is UTC."),
     user: str | None = _USER,
     discard_pending: bool = typer.Option(False, help="Drop the scope's pending rows instead of flushing them first."),
-    dry_run: bool = typer.Option(False, help="Say which rows and files would change, and change nothing."),
+    dry_run: bool = typer.Option(False, help="Show which rows and files would change, and change nothing."),
 ) -> None:
-    """Bring scopes back to an earlier version; the rows come back, never an older schema."""
-    from lakewarden.operations.restore.scope import parse_moment  # brings Delta: not for the start of other commands
+    """Restore the rows of scopes to an earlier version; the schema stays."""
+    from lakewarden.operations.restore.scope import parse_moment  # imports Delta, which other commands do not need
 
     call = invocation(context)
     with call.lake("restore") as lake:
@@ -100,10 +100,10 @@ def restore(
 def move(
     context: typer.Context,
     table: str = typer.Argument(help="The table, as namespace.table."),
-    to: str | None = typer.Option(None, help="The storage that it goes to."),
-    cancel: bool = typer.Option(False, "--cancel", help="Give up a move that has not switched yet."),
+    to: str | None = typer.Option(None, help="The storage to move to."),
+    cancel: bool = typer.Option(False, "--cancel", help="Cancel a move that has not switched yet."),
 ) -> None:
-    """Move a table to another storage, while reads and writes go on; asked again, one that was interrupted goes on."""
+    """Move a table to another storage, while reads and writes continue; repeat it to continue an interrupted move."""
     call = invocation(context)
     if cancel == (to is not None):
         raise typer.BadParameter("give either --to STORAGE, or --cancel")
@@ -117,17 +117,17 @@ def tag(
     table: str = typer.Argument(help="The table, as namespace.table."),
     name: str = typer.Option(help="The tag's name."),
     user: str | None = _USER,
-    version: int | None = typer.Option(None, help="The version to name; the newest where it is left out."),
-    drop: bool = typer.Option(False, "--drop", help="Give up the name instead; the next vacuum may take the version."),
+    version: int | None = typer.Option(None, help="The version to name; by default the newest."),
+    drop: bool = typer.Option(False, "--drop", help="Remove the tag instead; the next vacuum may remove the version."),
 ) -> None:
-    """Name a version of a scope, so that no vacuum takes it."""
+    """Name a version of a scope, so that no vacuum removes it."""
     call = invocation(context)
     if drop and version is not None:
-        raise typer.BadParameter("a name is given up whatever version it has: leave out --version")
+        raise typer.BadParameter("--drop removes a tag by its name: omit --version")
     with call.lake("tag") as lake:
         if drop:
             lake.drop_tag(table, name, user=user)
-            call.emit([], empty=f"{name} names nothing any more")
+            call.emit([], empty=f"tag {name} removed")
             return
         made = lake.tag(table, name, user=user, version=version)
     call.emit([{"table": table, "user": user, "name": made.name, "version": made.version}], empty="")

@@ -1,4 +1,4 @@
-"""The commands that only look: status, history, tags, check."""
+"""The read-only commands: status, history, tags, check."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def status(context: typer.Context) -> None:
 def history(
     context: typer.Context,
     table: str = typer.Argument(help="The table, as namespace.table."),
-    user: str | None = typer.Option(None, help="Whose scope; needed on a USER table, since versions are a scope's own."),
-    limit: int = typer.Option(20, min=1, help="Entries to show at most."),
+    user: str | None = typer.Option(None, help="The scope's user; required on a USER table."),
+    limit: int = typer.Option(20, min=1, help="The most entries to show."),
     before_version: int | None = typer.Option(None, help="Only versions below this one: the cursor of the next page."),
 ) -> None:
     """Show a scope's commits, newest first."""
@@ -42,7 +42,7 @@ def tags(
     table: str = typer.Argument(help="The table, as namespace.table."),
     user: str | None = typer.Option(None, help="Only this user's scope."),
 ) -> None:
-    """Show the names of versions, which no vacuum takes."""
+    """Show the tags: names of versions that no vacuum removes."""
     call = invocation(context)
     with call.lake("tags") as lake:
         found = lake.tags(table, user=user)
@@ -53,7 +53,7 @@ def check(
     context: typer.Context,
     storage: str | None = typer.Argument(None, help="Only this storage, and the scopes on it."),
     extended: bool = typer.Option(
-        False, "--extended", help="A row a storage instead: what can be done there, how fast, how much lies there."
+        False, "--extended", help="A row for each storage instead: what works there, how fast, how much it holds."
     ),
 ) -> None:
     """Check that every storage is reachable, every scope readable, log and tables consistent."""

@@ -1,4 +1,4 @@
-"""What a command prints: a table for people, or one JSON list of objects for programs."""
+"""Prints the results of commands: a table for people, or one JSON list of objects for programs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Cell = str | int | float | bool | None | list["Cell"] | dict[str, "Cell"]
 Row = Mapping[str, Cell]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""What would break a line of a table, or command the terminal: ids and rows are other people's."""
+"""Characters that would break a table's line or control the terminal: ids and rows are untrusted."""
 
 
 def cell(value: object) -> Cell:
-    """Any value of a report as JSON has it: moments as ISO 8601 in UTC, names as text, dataclasses as objects."""
+    """Converts any value of a report to JSON: times as ISO 8601 in UTC, names as text, dataclasses as objects."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -46,7 +46,7 @@ def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns:
     if not rows:
         sys.stdout.write(f"{empty}\n")
         return
-    from rich.console import Console  # a tenth of a second that JSON and other commands need not spend
+    from rich.console import Console  # takes a tenth of a second, which JSON and other commands do not need
     from rich.table import Table as Grid
 
     names = list(columns or rows[0])

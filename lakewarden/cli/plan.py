@@ -1,4 +1,4 @@
-"""`lakewarden plan` and `lakewarden apply`: what an operation would do, and doing exactly that."""
+"""`lakewarden plan` shows what an operation would do; `lakewarden apply` does exactly that."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def register(app: typer.Typer) -> None:
 
 def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
     context: typer.Context,
-    tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; all where none is named."),
+    tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; by default all."),
     operation: str | None = typer.Option(
         None, help=f"Plan this: {', '.join(PLANNABLE)}. Without it, all that maintenance would do now."
     ),
     out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
     user: str | None = typer.Option(None, help="Only this user's scope."),
     version: int | None = typer.Option(None, help="restore: the Delta version to go back to."),
-    timestamp: str | None = typer.Option(None, help="restore: a moment, ISO 8601; without an offset it is UTC."),
+    timestamp: str | None = typer.Option(None, help="restore: a time, ISO 8601; without an offset it is UTC."),
     discard_pending: bool = typer.Option(False, help="restore: drop the scope's pending rows instead of flushing them first."),
     retain: float | None = typer.Option(None, help="vacuum: hours to keep removed files; below 168 needs --force."),
     force: bool = typer.Option(False, help="vacuum: allow a retention below 168 hours."),
     zorder: list[str] = typer.Option([], help="optimize: columns to cluster by; repeat, or separate by commas."),
-    deep: bool = typer.Option(False, help="erase: read every object under every storage for what may be left."),
+    deep: bool = typer.Option(False, help="erase: read every object under every storage to search for remains."),
 ) -> None:
-    """Show what maintenance would do now and why, and do nothing; with --operation or --out, make a plan of it."""
-    from lakewarden.operations.restore.scope import parse_moment  # brings Delta: not for the start of other commands
+    """Show what maintenance would do now and why, and change nothing; with --operation or --out, create a plan of it."""
+    from lakewarden.operations.restore.scope import parse_moment  # imports Delta, which other commands do not need
 
     call = invocation(context)
     options = PlanOptions(
@@ -65,7 +65,7 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
 
 
 def apply(context: typer.Context, plan: str = typer.Argument(help="A plan's id, or a file that `plan --out` wrote.")) -> None:
-    """Do exactly what was planned, once; each scope that moved since fails, and the others are done."""
+    """Apply a plan exactly and once; scopes that have changed since fail, the others are done."""
     call = invocation(context)
     given = [plan] if PLAN_ID.fullmatch(plan) else _read(Path(plan))
     with call.lake("apply") as lake:
@@ -83,17 +83,17 @@ def _write(out: Path, plans: Iterable[Plan]) -> None:
 
 def _read(path: Path) -> list[Plan]:
     """Raises:
-    NotFound, InvalidArgument, Corrupt: there is no such file, or it is not a plan.
+    NotFound, InvalidArgument, Corrupt: the file does not exist, or is not a plan.
     """
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             found = list(read_plans(iter(lambda: file.readline(MAX_LINE), "")))
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {path}, and it is not the id of a plan, as PL-0123456789ab-01234567") from error
+        raise NotFound(f"there is no file {path}, and it is not the id of a plan, such as PL-0123456789ab-01234567") from error
     except OSError as error:
         raise InvalidArgument(f"cannot read the plan {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Corrupt(f"{path} is not a plan: {error}") from error
     if not found:
-        raise Corrupt(f"{path} holds no plan")
+        raise Corrupt(f"{path} does not contain a plan")
     return found

@@ -11,12 +11,12 @@ from lakewarden.errors import InvalidArgument, NotFound
 
 _PACKAGE = Path(__file__).parent.parent
 _DIRECTORIES = (_PACKAGE / "storage_templates", _PACKAGE.parent / "storage_templates")
-"""As the wheel carries them, and as the checkout has them."""
+"""The presets' directories in the wheel and in a checkout."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What of a storage a preset gives."""
+    """The fields of a storage that a preset sets."""
 
     type: str = "filesystem"
     user_template: str = ""
@@ -27,7 +27,7 @@ def preset_named(name: str) -> Preset:
     """The preset of that name; without a name, the defaults.
 
     Raises:
-        NotFound: no such preset.
+        NotFound: the preset does not exist.
     """
     if not name:
         return Preset()

@@ -1,4 +1,4 @@
-"""The command for the worst day: repair."""
+"""The command `repair`: repairs damaged write logs and tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def register(app: typer.Typer) -> None:
 
 def repair(
     context: typer.Context,
-    table: str | None = typer.Argument(None, help="The table, as namespace.table; all tables where it is left out."),
+    table: str | None = typer.Argument(None, help="The table, as namespace.table; by default all tables."),
     user: str | None = typer.Option(None, help="Only this user's scopes."),
     restored: bool = typer.Option(False, "--restored", help="The warehouse or its data was just restored from a backup."),
-    dry_run: bool = typer.Option(False, help="Say what is wrong and what would be done, and change nothing."),
+    dry_run: bool = typer.Option(False, help="Show what is wrong and what would be done, and change nothing."),
 ) -> None:
-    """Make damaged write logs and tables whole again, and say what came back and what is lost."""
+    """Repair damaged write logs and tables, and report what was recovered and what is lost."""
     call = invocation(context)
     with call.lake("repair") as lake:
         found = lake.repair(table, user=user, dry_run=dry_run, restored=restored)

@@ -1,4 +1,4 @@
-"""The command `sql`: statements from the command line, a file or standard input; one JSON object a statement, or tables."""
+"""The command `sql`: runs statements from the command line, a file or standard input; prints JSON lines or tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def sql(
     statements: str | None = typer.Argument(None, help="Statements, separated by semicolons; else a file or standard input."),
     script: Path | None = typer.Option(None, "-f", "--script", help="Read the statements from this file."),
     file: list[str] = typer.Option([], help="NAME=PATH: the file that FILE('NAME') in VALUES means; may be repeated."),
-    user: str = typer.Option("root", help="Whose rows: the session sees this user's scope of every USER table."),
-    role: str = typer.Option("system", help="What it may do: anonymous, user, service, dba or system."),
+    user: str = typer.Option("root", help="The session's user: it sees this user's scope of every USER table."),
+    role: str = typer.Option("system", help="The session's role: anonymous, user, service, dba or system."),
     follow: bool = typer.Option(False, "--follow", help="Stay, and print each event of a SUBSCRIBE as a line of JSON."),
-    interval: float = typer.Option(0.5, help="Seconds between two looks of --follow."),
+    interval: float = typer.Option(0.5, help="Seconds between two polls of --follow."),
     no_wait: bool = typer.Option(False, "--no-wait", help="Leave the jobs that are started to Dagster, or to `jobs run`."),
 ) -> None:
     """Run SQL. Syntax and rights of the whole text are checked before any of it runs."""
@@ -53,7 +53,7 @@ def _text(statements: str | None, script: Path | None) -> str:
         return statements
     if script is None:
         if sys.stdin.isatty():
-            raise typer.BadParameter("give statements, a file by -f, or standard input")
+            raise typer.BadParameter("give statements, a file with -f, or standard input")
         return _decoded(sys.stdin.buffer.read(), "standard input")
     try:
         return _decoded(script.read_bytes(), str(script))
@@ -68,7 +68,7 @@ def _named(files: list[str]) -> dict[str, Path]:
         if not (name and separator and path):
             raise typer.BadParameter(f"{text!r} is not NAME=PATH")
         if name in found:
-            raise typer.BadParameter(f"two files are called {name!r}")
+            raise typer.BadParameter(f"two files are named {name!r}")
         found[name] = Path(path)
     return found
 
@@ -77,7 +77,7 @@ def _decoded(data: bytes, where: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidArgument(f"{where} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise InvalidArgument(f"{where} is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 def _json(result: Result) -> None:
@@ -91,7 +91,7 @@ def _json(result: Result) -> None:
 
 
 def _object(result: OneLine) -> Row:
-    from lakewarden.cli.values import json_rows  # Arrow, which a command that only prints its help need not load
+    from lakewarden.cli.values import json_rows  # imports Arrow, which a command that only prints its help does not need
     from lakewarden.sql.results import Affected, Rows, Started
 
     match result:

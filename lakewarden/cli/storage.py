@@ -36,13 +36,13 @@ def create(  # noqa: PLR0913, PLR0917  # a parameter an option
         help="Bucket in the path, or in the host.",
     ),
     credentials: str = typer.Option("", help="A reference: env:TENANT_A means TENANT_A_ACCESS_KEY_ID and so on."),
-    preset: str = typer.Option("", help="Type and templates of storage_templates/NAME.toml, where none are given."),
+    preset: str = typer.Option("", help="Defaults for type and templates, from storage_templates/NAME.toml."),
     user_template: str = _USER_TEMPLATE,
     shared_template: str = _SHARED_TEMPLATE,
-    name: str = typer.Option("", help="A name for people; the id where it is left out."),
+    name: str = typer.Option("", help="A name for people; by default the id."),
     description: str = typer.Option("", help="What it is for."),
 ) -> None:
-    """Create a storage, after trying to write, read, list and delete there."""
+    """Create a storage after testing writes, reads, lists and deletes there."""
     call = invocation(context)
     given = preset_named(preset)
     with call.lake("storage") as lake:
@@ -72,7 +72,7 @@ def alter(
     path_style: bool | None = typer.Option(None, "--path-style/--no-path-style", help="Bucket in the path, or in the host."),
     credentials: str | None = typer.Option(None, help="Another reference; empty for the platform's own chain."),
 ) -> None:
-    """Change a storage, after trying it as it will be reached then."""
+    """Change a storage after testing it with the new fields."""
     call = invocation(context)
     with call.lake("storage") as lake:
         changed = lake.alter_storage(
@@ -90,7 +90,7 @@ def alter(
 
 
 def adopt(context: typer.Context, storage_id: str = typer.Argument(help="The storage's id.")) -> None:
-    """Take what is at a storage's place now for the storage: after its disk or bucket was lost for good, or restored without
+    """Accept the present content of a storage's place as the storage, after its disk or bucket was lost, or restored without
     its marker."""
     call = invocation(context)
     with call.lake("storage") as lake:
@@ -101,7 +101,7 @@ def adopt(context: typer.Context, storage_id: str = typer.Argument(help="The sto
 def drop(
     context: typer.Context,
     storage_id: str = typer.Argument(help="The storage's id."),
-    if_exists: bool = typer.Option(False, "--if-exists", help="One that is not there is no error."),
+    if_exists: bool = typer.Option(False, "--if-exists", help="Do not fail if it does not exist."),
 ) -> None:
     """Drop a storage that no table uses."""
     call = invocation(context)

@@ -1,6 +1,6 @@
-"""The command `ui`: Dagster's pages and its daemon over this very warehouse, in processes of their own.
+"""The command `ui`: starts Dagster's web server and daemon for this warehouse, as processes of their own.
 
-Lakewarden does not import Dagster; it starts the `dagster` that is installed beside it, on the code location of the checkout.
+Lakewarden does not import Dagster; it starts the `dagster` of the same environment with the checkout's code location.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Place:
 
     @property
     def url(self) -> str:
-        """What people open: the wildcard address is no address to go to."""
+        """The URL to open: a browser cannot open the wildcard address."""
         return f"http://{'127.0.0.1' if self.host == '0.0.0.0' else self.host}:{self.port}"
 
 
@@ -54,12 +54,12 @@ def register(app: typer.Typer) -> None:
 def ui(
     context: typer.Context,
     port: int = typer.Option(3000, min=1, max=65535, help="Port of the pages."),
-    host: str = typer.Option("127.0.0.1", help="Address to serve on. Dagster's pages know no password: keep them from others."),
+    host: str = typer.Option("127.0.0.1", help="Address to serve on. Dagster's pages have no password: do not expose them."),
     dagster_home: Path | None = typer.Option(
         None, help="Where Dagster keeps its runs; by default a directory of this warehouse's own under ./.dagster."
     ),
 ) -> None:
-    """Open Dagster's pages over this warehouse, with sensors and schedules at work. Ctrl-C stops it."""
+    """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
     place = _Place(host, port)
     _check_free(place)
@@ -69,13 +69,13 @@ def ui(
     log = home / "ui.log"
     with _running(command, _environment(warehouse, home, place), log) as process:
         _await(process, place, log)
-        print(f"Dagster is at {place.url}, over {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
+        print(f"Dagster is at {place.url}, for {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
         status = process.wait()
-    raise Internal(f"Dagster ended by itself with status {status}; the end of its log: {_tail(log)}")
+    raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(log)}")
 
 
 def _checkout() -> Path:
-    """The directory with the code location: around this package, or where the command was called.
+    """The directory with the code location: this package's checkout, or the current directory.
 
     Raises:
         Unsupported: only the library is installed.
@@ -85,7 +85,7 @@ def _checkout() -> Path:
             return root
     raise Unsupported(
         f"there is no {_WORKSPACE} with orchestration/ beside it, neither around the installed package nor in {Path.cwd()}:"
-        " the wheel holds the library alone; call this command in a checkout of Lakewarden"
+        " the wheel has only the library; run this command in a checkout of Lakewarden"
     )
 
 
@@ -100,12 +100,12 @@ def _dagster() -> str:
 
 
 def _name(warehouse: str) -> str:
-    """A directory's name for the warehouse: what people recognise, and what tells it from others of that name."""
+    """A directory name for the warehouse: its last part, and a hash that makes it unique."""
     return f"{warehouse.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
 
 
 def _prepare(home: Path, checkout: Path) -> Path:
-    """Makes Dagster's home; settings that somebody changed there stay."""
+    """Creates Dagster's home; keeps settings that a user changed there."""
     home = home.absolute()
     home.mkdir(parents=True, exist_ok=True)
     if not (home / _SETTINGS).exists() and (checkout / _SETTINGS).exists():
@@ -118,14 +118,14 @@ def _environment(warehouse: str, home: Path, place: _Place) -> dict[str, str]:
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
-        "LAKEWARDEN_DAGSTER_URL": place.url,  # by which the catalog sensor has the code location reloaded
+        "LAKEWARDEN_DAGSTER_URL": place.url,  # the catalog sensor reloads the code location through it
         "DAGSTER_HOME": str(home),
     }
 
 
 def _check_free(place: _Place) -> None:
     """Raises:
-    InvalidArgument: somebody else serves there.
+    InvalidArgument: another process serves at this address.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -139,8 +139,8 @@ def _check_free(place: _Place) -> None:
 
 @contextmanager
 def _running(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Dagster, in a session of its own: a Ctrl-C reaches this process alone, which passes it on once."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is a Ctrl-C, too
+    """Starts Dagster in its own session: Ctrl-C reaches only this process, which passes it on once."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
     with log.open("ab") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -150,18 +150,18 @@ def _running(command: list[str], environment: Mapping[str, str], log: Path) -> I
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Asks Dagster to end its parts; what is left of them after a while is killed."""
+    """Stops Dagster's processes, and kills those that are left after a while."""
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STOPS_WITHIN)
-    with suppress(ProcessLookupError):  # all of them are gone, as they should be
+    with suppress(ProcessLookupError):  # all of them have ended, as intended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _await(process: subprocess.Popen[bytes], place: _Place, log: Path) -> None:
     """Raises:
-    Internal: Dagster did not come up.
+    Internal: Dagster did not start.
     """
     deadline = time.monotonic() + _STARTS_WITHIN
     while not _answers(place):
@@ -171,7 +171,7 @@ def _await(process: subprocess.Popen[bytes], place: _Place, log: Path) -> None:
 
 
 def _answers(place: _Place) -> bool:
-    import urllib.request  # HTTP and its certificates: not for the start of other commands
+    import urllib.request  # imports HTTP and certificates, which other commands do not need
 
     try:
         with urllib.request.urlopen(f"{place.url}/server_info", timeout=2) as answer:

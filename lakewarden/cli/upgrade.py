@@ -1,4 +1,4 @@
-"""`lakewarden upgrade`: a warehouse of an earlier release, brought to the newest format."""
+"""`lakewarden upgrade`: upgrades a warehouse of an earlier release to the newest format."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def register(app: typer.Typer) -> None:
 
 
 def upgrade(context: typer.Context) -> None:
-    """Give every storage its identity and every table its floor; older releases refuse the warehouse from then on. Stop them
-    before."""
+    """Give every storage its identity and every table its floor; older releases then refuse the warehouse. Stop their
+    processes first."""
     call = invocation(context)
     with call.lake("upgrade") as lake:
         found = lake.upgrade()

@@ -1,4 +1,4 @@
-"""A query's values as JSON has them (the JSON of `sql`)."""
+"""Converts a query's values to JSON (the output of `sql`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo tells while it goes: named steps with what they did and how long they took."""
+"""Records the demo's steps: what each did and how long it took."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Step:
 
 @dataclass
 class Told:
-    """What a step has to say; filled while it runs."""
+    """What a step reports; filled while it runs."""
 
     text: str = ""
     figures: dict[str, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Told:
 
 
 class Stage:
-    """Around a step: a progress bar, and the printed line after it. This one shows nothing."""
+    """Shows a step: a progress bar, and the printed line after it. This one shows nothing."""
 
     @contextmanager
     def during(self, title: str) -> Iterator[None]:
@@ -41,7 +41,7 @@ class Stage:
 
 
 class Journal:
-    """Runs steps one after the other and keeps what they told."""
+    """Runs steps in order and keeps what they reported."""
 
     def __init__(self, stage: Stage, seconds: Callable[[], float]) -> None:
         self._stage = stage
@@ -53,10 +53,10 @@ class Journal:
 
     @contextmanager
     def _step(self, title: str) -> Iterator[Told]:
-        told = Told()
+        report = Told()
         start = self._seconds()
         with self._stage.during(title):
-            yield told
-        done = Step(title, told.text, round(self._seconds() - start, 3), told.figures)
+            yield report
+        done = Step(title, report.text, round(self._seconds() - start, 3), report.figures)
         self.steps.append(done)
         self._stage.after(done)

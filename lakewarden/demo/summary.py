@@ -1,4 +1,4 @@
-"""How the demo's tables stand at its end, read from the tables themselves and from nothing that was counted on the way."""
+"""Reads the final state of the demo's tables from the tables themselves, not from counts of earlier steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's tables as it declares them: three that all share, and one that every aircraft has for itself."""
+"""Declares the demo's tables: three SHARED tables, and a USER table with a scope for every aircraft."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMESPACE = "nyc"
 
 @dataclass(frozen=True)
 class Declared:
-    """What `Lakehouse.create_table` is told."""
+    """The arguments of `Lakehouse.create_table`."""
 
     name: TableName
     type: TableType
@@ -38,7 +38,7 @@ FLIGHTS = Declared(
     ),
     KEY,
 )
-"""No column `tailnum`: it names the scope, so it stands in the path and not in the rows."""
+"""No column `tailnum`: it names the scope, so it is in the path and not in the rows."""
 
 SHARED = (
     Declared(TableName(NAMESPACE, "airlines"), "SHARED", _columns("carrier TEXT!, name TEXT!"), ("carrier",)),
@@ -61,13 +61,13 @@ SHARED = (
 ALL = (*SHARED, FLIGHTS)
 
 _POLICY = "rows:1000,interval:30"
-"""The demo flushes by hand; what is written to its tables later, the UI's sensor flushes within a minute."""
+"""The demo flushes by hand; the UI's sensor flushes later writes within a minute."""
 
 
 def replace(lake: Lakehouse) -> int:
-    """Creates the tables; earlier ones of the same names go first. Returns how many went.
+    """Creates the tables after dropping earlier ones of the same names. Returns the number dropped.
 
-    The namespace stays, with whatever else somebody keeps in it.
+    The namespace and its other tables stay.
     """
     lake.create_namespace(NAMESPACE, if_not_exists=True)
     there = {table.name for table in lake.tables(NAMESPACE)}

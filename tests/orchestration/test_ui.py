@@ -84,7 +84,7 @@ def pages(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         try:
             assert process.stdout is not None
             said = process.stdout.readline()
-            assert f"Dagster is at {url}, over {warehouse}" in said
+            assert f"Dagster is at {url}, for {warehouse}" in said
             yield Pages(browser, url, warehouse, shots)
         finally:
             process.terminate()
