@@ -52,7 +52,7 @@ def access() -> Iterator[str]:
             yield _row(f"SHARED, ACCESS_LEVEL {level}", act, *_cells(rights.SHARED_ROWS[level][act]))
     for act in get_args(rights.RowAct):
         yield _row("SYSTEM", act, *_cells(rights.SYSTEM_ROWS[act]))
-    yield from ("", "## Tables: USER, SHARED and STREAM", "", "Nobody does any of these to SYSTEM tables.", "")
+    yield from ("", "## Tables: USER, SHARED and STREAM", "", "No role may do any of these to SYSTEM tables.", "")
     yield from _table("act", *ROLES)
     for define, roles in (*rights.DEFINE.items(), *rights.MAINTAIN.items()):
         yield _row(define, *_cells(roles))
@@ -64,7 +64,7 @@ def access() -> Iterator[str]:
         "",
         "## EXECUTE AS USER",
         "",
-        "Everybody but `anonymous` may take their own place. SHARED tables are refused inside.",
+        "Every role but `anonymous` may act as its own user. SHARED tables are refused inside.",
         "",
     )
     yield from _table("role", *(f"as {role}" for role in ROLES[1:]))
@@ -85,12 +85,12 @@ def _cells(roles: rights.Roles) -> Iterator[str]:
 
 
 def functions() -> Iterator[str]:
-    yield "A query may call these functions of DuckDB, and no other: they only compute from what they are given. What is not"
-    yield "here is `PERMISSION_DENIED`, whoever asks."
-    yield "An interrupt comes through between two calls alone, so these are bounded:"
+    yield "A query may call these functions of DuckDB, and no other: they only compute from their arguments. Any other"
+    yield "is `PERMISSION_DENIED` in every role."
+    yield "An interrupt cannot stop a single call, so these are bounded:"
     yield f"{_named(CHARACTERS)} to {MOST_CHARACTERS:,} characters; {_named(ELEMENTS)} (as values) to {MOST_ELEMENTS:,} elements;"
     yield f"{_named(STEPS)} to {MOST_STEPS:,} pairs of characters;"
-    yield f"{_named(PATTERNS)} to patterns that are written out, with widths of four digits."
+    yield f"{_named(PATTERNS)} to literal patterns, with widths of at most four digits."
     yield from ("", "## In FROM", "", _listed(TABLE_FUNCTIONS), "", "## Anywhere else", "", _listed(SCALAR_FUNCTIONS))
     yield from ("", "## Lakewarden's own", "", _listed(SESSION_FUNCTIONS))
 
@@ -104,8 +104,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def damage() -> Iterator[str]:
-    yield "States in which a warehouse can be after the loss of a machine, a mount or an object; what each door says; and what is"
-    yield "lost behind `lakewarden repair` (`repair --restored` where a backup was put back). A test makes each of them and asks."
+    yield "States in which a warehouse can be after the loss of a machine, a mount or an object; what each interface reports;"
+    yield "and what is lost after `lakewarden repair` (`repair --restored` after a backup was restored). A test creates each state."
     yield ""
     yield from _table("state", "read", "check", "write", "flush", "repair", "rows lost")
     for state in STATES:
@@ -118,9 +118,9 @@ def damage() -> Iterator[str]:
 
 def configuration() -> Iterator[str]:
     yield "A setting is taken from the first of these that has it: the environment (`LAKEWARDEN_SECTION__KEY`; lists and"
-    yield "dictionaries as JSON), `lakewarden.toml` in the working directory, the default. Code that gives its own"
-    yield "`Settings(…)` is asked for nothing else. Sizes are bytes."
-    yield "An unknown key in a section is an error, so that a misspelt one does not pass for the default."
+    yield "dictionaries as JSON), `lakewarden.toml` in the working directory, the default. Code that passes its own"
+    yield "`Settings(…)` reads neither. Sizes are bytes."
+    yield "An unknown key in a section is an error, so a misspelt one does not silently mean the default."
     for name, settings in groupby(described_settings(), key=lambda one: one.section):
         yield from ("", f"## `[{name}]`", "")
         yield from _table("key", "default", "bounds", "what it is")
@@ -143,7 +143,7 @@ def errors() -> Iterator[str]:
 
 def operations() -> Iterator[str]:
     yield "What each operation takes, and how it can be started. Ids of its jobs begin with its letters. A job that can be queued"
-    yield "waits for a runner; one that cannot wants a person. [Plans](../operations.md#plans) say first what would be done."
+    yield "waits for a runner; one that cannot is run by a person. [Plans](../operations.md#plans) say first what would be done."
     yield ""
     yield from _table("operation", "jobs", "tables", "options", "queued", "planned", "right in SQL")
     for name, spec in SPECS.items():
@@ -157,7 +157,7 @@ def _cells_of(*values: bool) -> tuple[str, ...]:
 
 
 def column_types() -> Iterator[str]:
-    yield "Names are read in any case. `TIME` is microseconds since midnight. The declared name of every column stands in"
+    yield "Names are read in any case. `TIME` is microseconds since midnight. The declared name of every column is in"
     yield "the Delta table under the column's metadata `lakewarden.type`."
     yield ""
     yield from _table("type", "also written", "Arrow", "in a primary key")
