@@ -1,4 +1,4 @@
-"""The rows that benchmarks write: an event log of a few plain columns, the same for ours and for what it is compared with."""
+"""The rows that benchmarks write: an event log of a few plain columns, the same for Lakewarden and for the alternatives."""
 
 from __future__ import annotations
 

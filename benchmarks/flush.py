@@ -1,4 +1,4 @@
-"""Flush of many small scopes, beside what a user of Spark would do instead, and beside the floor."""
+"""Measures the flush of many small scopes, next to what a user of Spark would do instead, and next to the floor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Rows:
 
 
 def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
-    """Measures in alternation, so that a busy moment of the machine meets everyone."""
+    """Measures in alternation, so that a busy moment of the machine affects all of them."""
     section = Section("flush", scale.name)
     given = _rows(scale, place)
     ours_at = _prepared(given, place, spark)

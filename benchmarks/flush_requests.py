@@ -18,7 +18,7 @@ from tests.fixtures.children import exit_status
 from tests.fixtures.proxy import Proxy, Request
 
 Flush = list[Request]
-"""What one flush asked of the store."""
+"""The requests of one flush to the store."""
 
 _PURPOSES = [
     (r"_delta_log/_last_checkpoint", "where the last checkpoint is, and what is in it"),
@@ -29,7 +29,7 @@ _PURPOSES = [
     (r"manifest\.json", "the manifest beside the table"),
     (r"/log/.*/segments", "the scope's rows in the log; headers of new segments, once a job"),
     (r"/log/.*/cuts", "what of the log is settled, once a job and table"),
-    (r"/log/", "what lies in the log, once a job and table; cleaning it"),
+    (r"/log/", "listing the log, once a job and table; cleaning it"),
     (r"/scopes/", "the registry of flushed users, once a job and table"),
     (r"/catalog/", "the catalog, once a job"),
     (r"/jobs/", "the job's record, once a job"),

@@ -1,4 +1,4 @@
-"""How the cost of a flush grows: with the scopes that exist, with those that are dirty, with a scope's age."""
+"""Measures how the cost of a flush grows: with the scopes that exist, with those that are dirty, with a scope's age."""
 
 from __future__ import annotations
 

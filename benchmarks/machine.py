@@ -1,4 +1,4 @@
-"""What a figure was measured on, in one line."""
+"""Describes the machine of a measurement in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def machine() -> str:
 
 @contextmanager
 def busy_cores() -> Iterator[Callable[[], float]]:
-    """How many of the machine's cores worked while the block ran, on average; asked after it."""
+    """How many of the machine's cores worked while the block ran, on average; read it after the block."""
     begun, worked = perf_counter(), _worked()
     found: list[float] = []
     yield lambda: found[0]

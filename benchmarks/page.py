@@ -1,4 +1,4 @@
-"""docs/performance.md: every benchmark rewrites the section between its own two marks, and nothing else."""
+"""docs/performance.md: every benchmark rewrites only the section between its own two marks."""
 
 from __future__ import annotations
 

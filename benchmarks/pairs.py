@@ -1,7 +1,7 @@
 """`python -m benchmarks.pairs --old DIR [write|flush|object_store …]`: an old commit and this one, side by side.
 
 DIR holds the old commit with its own `.venv`. Both sides do the same rounds in pairs, now this one first and now the other,
-so that a busy moment of the machine meets both. A regression is a ratio whose 95 % interval lies above the bound. Requests to
+so that a busy moment of the machine affects both. A regression is a ratio whose 95 % interval is above the bound. Requests to
 an object store are compared exactly.
 """
 
@@ -58,7 +58,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Side:
-    """A process of one commit that measures what it is told."""
+    """A process of one commit that measures on request."""
 
     process: subprocess.Popen[str]
 
@@ -119,7 +119,7 @@ def compare(names: Sequence[str], old: Path, rounds: int, size: str, place: Path
             tables.append(_requests_table(_counted(old, "old", size, server), _counted(_NEW, "new", size, server)))
     said = (
         f"{rounds} pairs each, this commit and {_commit(old)} in turns; medians, and the ratio's geometric mean with its 95 %"
-        f" interval. A regression is an interval that lies above {BOUND}."
+        f" interval. A regression is an interval above {BOUND}."
     )
     return [Table(said, ("what", "old", "new", "new is, times", "so it is"), lines), *tables]
 

@@ -80,7 +80,7 @@ def _side_by_side(lake: Lakehouse, scale: Scale, uri: str, said: str = "") -> Ta
         f"cold rows and {scale.query_hot:,} hot ones, half of which replace a cold one. Ours looks whether the version that it "
         "read before is still the newest, keeps its columns in memory, and checks names and rights besides; strong reads see "
         "the hot rows, which the others do not. Those open the table each time. The floor is DuckDB on the one Parquet file, "
-        "whose name it is told. Target: eventual at most 1.5 times, strong at most 2 times the quicker of DuckDB and delta-rs."
+        "whose name it gets. Target: eventual at most 1.5 times, strong at most 2 times the quicker of DuckDB and delta-rs."
     )
     head = ("query", "eventual", "strong", "DuckDB on delta-rs", "delta-rs alone", "floor", "eventual is", "strong is")
     return Table(said, head, lines)

@@ -1,4 +1,4 @@
-"""How many times as long one thing takes as another, from seconds that were measured in pairs."""
+"""Computes the ratio of two times from seconds that were measured in pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 from statistics import mean, stdev
 
 BOUND = 1.1
-"""A regression is a ratio whose interval lies above it."""
+"""A regression is a ratio whose interval is above it."""
 
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110)
 """Student's t of 97.5 %, by degrees of freedom from 1 on; the last serves all above."""

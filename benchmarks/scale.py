@@ -1,4 +1,4 @@
-"""How large each benchmark is. `full` is what the project's targets speak of; the others keep its shape and end sooner."""
+"""The sizes of each benchmark. The project's targets refer to `full`; the others have its shape and take less time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One side of a comparison in pairs (benchmarks/pairs.py): does what it is told, a line of standard input each time.
+"""One side of a comparison in pairs (benchmarks/pairs.py): runs one measurement for each line of standard input.
 
 It runs with the environment of either commit, so it uses only what both have. A line names a measurement; the answer is the
 seconds that its next round took. What a round needs is prepared before its clock starts.

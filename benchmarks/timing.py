@@ -1,4 +1,4 @@
-"""Measuring: seconds of a call, medians, and figures as text."""
+"""Measures the seconds of a call; medians, and figures as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seconds(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> flo
 
 
 def quiet_seconds(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> float:
-    """The same; what earlier work left dirty in the page cache is written out before, and not on its account."""
+    """As `seconds`, after a sync: the call does not pay for dirty pages of earlier work."""
     os.sync()
     return seconds(work, *given, **named)
 

@@ -105,7 +105,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def damage() -> Iterator[str]:
     yield "States in which a warehouse can be after the loss of a machine, a mount or an object; what each interface reports;"
-    yield "and what is lost after `lakewarden repair` (`repair --restored` after a backup was restored). A test creates each state."
+    yield "and what is lost after `lakewarden repair` (`repair --restored` after a backup was restored). Tests create each one."
     yield ""
     yield from _table("state", "read", "check", "write", "flush", "repair", "rows lost")
     for state in STATES:
