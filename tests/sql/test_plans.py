@@ -107,7 +107,7 @@ def test_an_id_is_no_right(lake: Lakehouse) -> None:
 def test_what_an_erasure_did_is_not_told(lake: Lakehouse) -> None:
     plan = lake.plan("erase", user="ann")
     lake.apply(plan)
-    with pytest.raises(Unsupported, match="erase has no statement"):
+    with pytest.raises(Unsupported, match="erase has no SQL statement"):
         lake.sql(f"APPLY PLAN '{plan.plan_id}'", user="bob", role="user")
 
 
