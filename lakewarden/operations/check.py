@@ -1,4 +1,4 @@
-"""Is every storage reachable, every scope readable, log and table consistent? Looks, and changes nothing of anybody's."""
+"""Checks that every storage is reachable, every scope readable, log and table consistent. Changes nothing of the tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakewarden.log.position import LAST_POSITION, end_of, position_of
 from lakewarden.operations.fanout import Run, Sized, fault_of
 from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.operations.vacuum.orphans import orphans, told, unnamed_commits
+from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
 from lakewarden.state.floor_entries import FloorPlace
 from lakewarden.state.floors import floor_at
@@ -41,7 +41,7 @@ from lakewarden.warehouse import Warehouse, live_tables
 _SCOPE_COST = 64 << 10
 
 UNKNOWN = end_of(LAST_POSITION)
-"""In place of the end of a log that cannot be read: nothing is beyond it."""
+"""Stands for the end of a log that cannot be read: nothing is beyond it."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, and `UNKNOWN`.
+    """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, or `UNKNOWN`.
 
-    `moving`: its table is on its way to another storage. `hot_files`: paths to which rows in the log refer.
+    `moving`: its table is being moved to another storage. `hot_files`: paths to which rows in the log refer.
     """
 
     target: ScopeTarget
@@ -73,7 +73,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     """Checks every storage and scope, or one storage and the scopes on it.
 
     Raises:
-        NotFound: no such storage.
+        NotFound: the storage does not exist.
     """
     catalog = warehouse.catalog.read()
     storages = storages_named(catalog, storage_id)
@@ -93,7 +93,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
 
 
 def _check_log(warehouse: Warehouse, table: Table) -> Finding:
-    """Whether every object of the table's log is there that something above it needs."""
+    """Whether every object of the table's log exists that a newer one needs."""
     try:
         faults = warehouse.log(table).faults()
     except LakewardenError as error:
@@ -105,7 +105,7 @@ def _check_log(warehouse: Warehouse, table: Table) -> Finding:
 
 
 def _unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table) -> Finding | None:
-    """Which object of one of the table's floors cannot be read."""
+    """The object of one of the table's floors that cannot be read."""
     if not (warehouse.identifies and can(table.type, "cold tier")):
         return None
     on_storages = (FloorPlace.on_storage(warehouse.location(storage), table.id) for storage in catalog.storages.values())
@@ -115,12 +115,12 @@ def _unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table) -> F
         except Corrupt as error:
             return Finding(str(table.name), "floor", False, error.code, error.message)
         except (StorageUnavailable, StorageRefused):
-            continue  # the storage's own finding says so
+            continue  # the storage's own finding reports it
     return None
 
 
 def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Finding]:
-    """Whether each table's log, and each storage with scopes of it, is as far as the other knows."""
+    """Whether each table's log, and each storage with its scopes, is as new as the other records."""
     tables: dict[Standing, str] = {}
     for task in tasks:
         target = task.target
@@ -135,10 +135,10 @@ def _check_floors(warehouse: Warehouse, tasks: Sequence[CheckTask]) -> list[Find
 
 
 def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storage]:
-    """All storages, or that one.
+    """All storages, or the named one.
 
     Raises:
-        NotFound: no such storage.
+        NotFound: the storage does not exist.
     """
     if storage_id is not None and storage_id not in catalog.storages:
         raise NotFound(f"there is no storage {storage_id!r}; the storages are {', '.join(catalog.storages)}")
@@ -146,7 +146,7 @@ def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storag
 
 
 def check_scope(task: CheckTask) -> list[Finding]:
-    """Readable, one row per key, no watermark beyond the log, and what crashes left: the checks of one scope's table."""
+    """Checks one scope's table: readable, one row per key, no watermark beyond the log, and what crashes left."""
     subject = str(task.target.scope)
     try:
         table = open_place(task.target)
@@ -169,7 +169,7 @@ def check_scope(task: CheckTask) -> list[Finding]:
 def _check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:
     subject, place = f"storage {storage.id}", warehouse.location(storage)
     try:
-        confirm(warehouse.root(storage))  # nothing is tried in an empty mount point
+        confirm(warehouse.root(storage))  # an empty mount point is not tried
     except LakewardenError as error:
         return [Finding(subject, "identity", False, error.code, error.message)]
     try:
@@ -178,18 +178,18 @@ def _check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:
         return [Finding(subject, "reachable", False, error.code, error.message)]
     identity = [Finding(subject, "identity", True)] if storage.identity else []
     uploads = _uploads(place, warehouse.clock())
-    told = [Finding(subject, "uploads", True, message=uploads)] if uploads else []
-    return [*identity, Finding(subject, "reachable", True), *told]
+    unfinished = [Finding(subject, "uploads", True, message=uploads)] if uploads else []
+    return [*identity, Finding(subject, "reachable", True), *unfinished]
 
 
 def _uploads(place: Location, now: datetime) -> str:
-    """Others' writers leave them, and a checkpoint that was cut off: told, and no failure."""
+    """Other writers leave them, and so does a checkpoint that was cut off: reported, but not a failure."""
     found, unknown = find_uploads(place)
     if not found:
         return unknown
     oldest = now - min(upload.begun for upload in found)
     return (
-        f"{len(found)} uploads below {place} were begun and never ended, the oldest {oldest.total_seconds() / 3600:.1f} hours"
+        f"{len(found)} uploads below {place} were never completed, the oldest {oldest.total_seconds() / 3600:.1f} hours"
         " ago; give the bucket a lifecycle rule that ends them (AbortIncompleteMultipartUpload)"
     )
 
@@ -205,7 +205,7 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool,
 
 
 def _another(table: ScopeTable, target: ScopeTarget) -> str:
-    """Whose table it is, if not the scope's own."""
+    """Says whose table it is, if not the scope's own."""
     if copied := copied_from(table, target):
         return f"it was copied here: {copied}"
     try:
@@ -216,7 +216,7 @@ def _another(table: ScopeTable, target: ScopeTarget) -> str:
 
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
-    """Each check's name and what is wrong; empty where nothing is."""
+    """Yields each check's name and what is wrong; empty where it passed."""
     keys = list(task.target.schema.primary_key)
     rows = read_rows(table, task.target.schemas, [*keys, "_seq"])
     yield "readable", ""
@@ -225,12 +225,12 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     empty = [name for name in keys if rows[name].null_count]
     yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""
     if is_frozen(table, task.target) and not task.moving:
-        yield "not_frozen", f"a move that was given up left it frozen: lakewarden move {task.target.scope.table} --cancel"
+        yield "not_frozen", f"an abandoned move left it frozen: lakewarden move {task.target.scope.table} --cancel"
     yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
 
 
 def _damage(task: CheckTask) -> str:
-    """What readers pass over and `repair` puts aside."""
+    """Damage that readers skip and `repair` puts aside."""
     damage = damage_of(task.target.location)
     torn = [f"commit {version} is empty or cut off" for version in damage.torn]
     found = [*torn, *(f"{name} cannot be read" for name in damage.checkpoints)]
@@ -238,15 +238,15 @@ def _damage(task: CheckTask) -> str:
 
 
 def _orphans(task: CheckTask, table: ScopeTable) -> str:
-    """Crashes leave them; they harm nobody and a vacuum removes them, so they are told and are no failure."""
+    """Crashes leave them. They are harmless and a vacuum removes them, so they are reported and are not a failure."""
     listing = open_store(task.target.location).list("")
     timeline = read_timeline(place_of(task.target.location), table.version, listing)
     lost = orphans(listing, timeline, frozenset(file.path for file in table.files()))
     stray = stray_files(listing, task.target, [table], task.hot_files)
     parts = (
-        told(lost, "no commit names", task.now),
-        told(unnamed_commits(listing), "were to be commits", task.now),
-        told(stray, "no row refers to", task.now),
+        described(lost, "no commit names", task.now),
+        described(unnamed_commits(listing), "were to be commits", task.now),
+        described(stray, "no row refers to", task.now),
     )
     return "; ".join(part for part in parts if part)
 
@@ -254,7 +254,7 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
     if watermark is not None and watermark > task.log_end:
-        where = f"its watermark {watermark} lies beyond the log's end {task.log_end}"
+        where = f"its watermark {watermark} is beyond the log's end {task.log_end}"
         return f"{where}: the table was copied, or is another warehouse's"
     if newest is not None and watermark is not None and newest > watermark:
         return f"it has a row of _seq {newest}, beyond its watermark {watermark}"

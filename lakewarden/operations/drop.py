@@ -1,7 +1,7 @@
-"""Dropping a table: hidden from everybody, its log sealed, its scopes fenced, and only then its name free.
+"""Drops a table: hides it, seals its log, fences its scopes, and only then frees its name.
 
-Until all is gone it stays in the catalog as `dropping`: a crash in between leaves a name that can't be taken, and
-dropping it again goes on where it stopped.
+Until everything is removed it stays in the catalog as `dropping`: after a crash the name cannot be taken, and
+dropping it again continues where it stopped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class DropTask:
 
 
 def drop_scope(task: DropTask) -> Steps[ScopeReport]:
-    """Empties the scope under a fence: late writers of the dropped table find a newer version than theirs."""
+    """Empties the scope under a fence: late writers to the dropped table find a newer version than theirs."""
 
     def steps() -> Steps[ScopeReport]:
         store = open_store(task.target.location)
-        files = [found.key for found in store.list(FILES)]  # before the fence: none is of a table that begins on top of it
+        files = [found.key for found in store.list(FILES)]  # before the fence: no file is a later table's
         version = yield from fence(task.target, Committer(task.job_id, task.clock.moment, task.clock))
         store.delete(files)
         return ScopeReport(
@@ -56,12 +56,12 @@ def drop_scope(task: DropTask) -> Steps[ScopeReport]:
 
 
 def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Lease) -> list[ScopeReport]:
-    """Drops the table and its data; returns when its name is free again. `lease` is that of the table's lock.
+    """Drops the table and its data; returns when its name is free again. `lease` is the table lock's.
 
     Raises:
-        NotFound: no such table.
-        StorageUnavailable: a storage with scopes of the table is not there.
-        Conflict: the lease was lost; or some scopes could not be emptied; the table is hidden, and dropping it again goes on.
+        NotFound: the table does not exist.
+        StorageUnavailable: a storage with scopes of the table is not present.
+        Conflict: the lease was lost, or some scopes could not be emptied. The table is hidden; dropping it again continues.
     """
     present = _present(warehouse, name)
     catalog = warehouse.catalog.change(under(lease, lambda before: begin_drop(before, name)))
@@ -73,7 +73,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     failed = [report for report in reports if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
-        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied, as {first}; drop it again")
+        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied: {first}; drop it again")
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
     present.again().check()
     bury(warehouse, targets, job_id, table.log_id)

@@ -1,4 +1,4 @@
-"""Eviction: rows of STREAM tables whose time is over leave the log, whole segments at once and without being read."""
+"""Eviction: removes expired rows of STREAM tables from the log, whole segments at once and without reading them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def evict(warehouse: Warehouse, names: Sequence[str], user: str | None, *, dry_r
     """One report for each scope with something to evict.
 
     Raises:
-        NotFound: a name that is no table's.
-        Unsupported: a name that is no STREAM table's.
+        NotFound: a name is not a table's.
+        Unsupported: a name is not a STREAM table's.
     """
     catalog = warehouse.catalog.read()
     return [report for table in _streams(catalog, names) for report in _evict(warehouse, table, user, dry_run, job_id)]
@@ -40,7 +40,7 @@ def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, 
     wanted = (pending for pending in view.pending.values() if user in (None, pending.user))
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
     if gone and not dry_run:
-        log.settle(view, {each.user: each.end for each in gone}, keep=False)  # what expired is of no use to subscribers either
+        log.settle(view, {each.user: each.end for each in gone}, keep=False)  # subscribers do not need expired rows either
     outcome: Outcome = "planned" if dry_run else "done"
     return [_report(warehouse, table, each, outcome, job_id) for each in gone]
 
@@ -51,7 +51,7 @@ def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome,
         "evict",
         outcome,
         Location(warehouse.state.uri).below(warehouse.log(table).home),
-        reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can go",
+        reason="" if outcome == "done" else f"{table.options.eviction_strategy}: {gone.rows} rows can be removed",
         parameters={"job_id": job_id},
         metrics={"rows_evicted": gone.rows, "bytes_evicted": gone.bytes},
         finished_at=warehouse.clock(),
@@ -60,7 +60,7 @@ def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome,
 
 
 def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
-    """Lets go of the rows that were planned, and of none after them. Those that are gone already are done."""
+    """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
     catalog = warehouse.catalog.read()
     by_table: dict[TableName, list[PlannedScope]] = {}
     for line in lines:

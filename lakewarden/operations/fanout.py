@@ -1,4 +1,4 @@
-"""Work over many scopes: packed by estimated bytes, guarded so that one scope's fault stays its own.
+"""Runs work over many scopes, packed by estimated bytes, so that a fault in one scope does not affect the others.
 
 Where the packs run (this process, or Spark's tasks) is the caller's choice; the work is the same plain function.
 """
@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _THREADS = 4
-"""Small scopes in one process mostly wait for the store; more threads than this only queue for the interpreter."""
+"""Threads for small scopes in one process, which mostly wait for the store; more would only queue for the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sized(Generic[T]):
 
 
 Advance = Callable[[int], None]
-"""Told how many more scopes are finished."""
+"""Called with the number of further scopes that are finished."""
 
 
 class FanOut(Protocol):
@@ -46,7 +46,7 @@ class FanOut(Protocol):
 
 
 class Run(Protocol):
-    """A `FanOut` that somebody chose already, with a progress bar behind it (`engine.Engine.run`)."""
+    """Runs work on a chosen `FanOut` and shows its progress (`engine.Engine.run`)."""
 
     def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]: ...
 
@@ -54,7 +54,7 @@ class Run(Protocol):
 def pack(items: Sequence[Sized[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
     """Indexes of the items, in packs of at most so many bytes and items; the heaviest packs first.
 
-    An item above `max_bytes` has a pack of its own, so that one big tenant does not hold up thousands.
+    An item above `max_bytes` gets a pack of its own, so that one big tenant does not hold up thousands.
     """
     packs: list[list[int]] = []
     room = 0
@@ -80,7 +80,7 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
 
 
 def fault_of(error: Exception) -> Fault:
-    """The error as a value. One that is not of our family is a fault of ours, and keeps where it came from."""
+    """The error as a value. One that is not a `LakewardenError` is a bug, and keeps its location."""
     if isinstance(error, LakewardenError):
         return Fault(error.code, error.message, isinstance(error, Transient))
     where = traceback.extract_tb(error.__traceback__)[-1]
@@ -88,9 +88,9 @@ def fault_of(error: Exception) -> Fault:
 
 
 def guarded(target: ScopeTarget, operation: Operation, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
-    """The work on one scope; whatever it raises becomes that scope's report.
+    """Wraps the work on one scope: whatever it raises becomes that scope's report.
 
-    The one broad `except` of a task: among thousands of scopes, an unforeseen fault of one may not end the others' work.
+    The one broad `except` of a task: among thousands of scopes, an unforeseen fault in one must not end the others' work.
     """
     try:
         return (yield from steps)
@@ -106,11 +106,11 @@ def failed_report(target: ScopeTarget, operation: Operation, error: Exception, n
 
 
 def _moved(target: ScopeTarget) -> Conflict | None:
-    """Why the work failed, if the scope was moved away under its hands: files that it needed may be gone."""
+    """Says why the work failed if the scope was moved meanwhile: files that it needed may be gone."""
     try:
         check_not_frozen(open_place(target), target)
     except Conflict as conflict:
         return conflict
     except LakewardenError:
-        pass  # what the work itself ran into says more
+        pass  # the work's own error says more
     return None

@@ -1,4 +1,4 @@
-"""What a job settles, noted on the storages and in the warehouse's state before the log lets go of it (state/floors.py)."""
+"""Records what a job settles, on the storages and in the warehouse's state, before the log releases it (state/floors.py)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 _LOOKS = 3
-"""A directory that is listed while objects of it become one may show neither."""
+"""Attempts at a listing: one made while objects are being joined may show neither the old nor the new."""
 
 _AT_ONCE = 8
 
 
 @dataclass(frozen=True)
 class Noted:
-    """What is to be known of a scope from now on."""
+    """What the floors record of a scope from now on."""
 
     target: ScopeTarget
     known: Known
 
 
 def known_of(target: ScopeTarget, report: ScopeReport) -> Known | None:
-    """What a job knows of a scope that it has committed to, or that was flushed meanwhile; None where that is nothing."""
+    """What a job knows of a scope that it committed to, or that was flushed meanwhile; None for neither."""
     state = report.state
     if state is None or report.fault is not None or target.floor is None:
         return None
@@ -49,7 +49,7 @@ def known_of(target: ScopeTarget, report: ScopeReport) -> Known | None:
 
 @dataclass(frozen=True)
 class Unnoted:
-    """Copies of floors that could not be written, and why: nothing of their scopes may be settled."""
+    """Copies of floors that could not be written, and why: their scopes may not be settled."""
 
     faults: Mapping[FloorPlace, LakewardenError]
 
@@ -62,16 +62,16 @@ class Unnoted:
             raise fault
 
     def judged(self, target: ScopeTarget, report: ScopeReport) -> ScopeReport:
-        """The report, unless what it says could not be noted."""
+        """The report, or a failed one if its result could not be recorded."""
         fault = self.why(target)
         return report if fault is None or report.fault else failed_report(target, report.operation, fault, system_clock())
 
 
 def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = None) -> Unnoted:
-    """Notes scopes on their storages and in the state: durable when it returns, and before anything is settled.
+    """Records scopes on their storages and in the state: durable when it returns, before anything is settled.
 
     Args:
-        positions: by table id, the last position of its log that was seen; without it the highest watermark tells.
+        positions: by table id, the last position of its log that was seen; without it, that of the highest watermark.
     """
     copies: dict[FloorPlace, dict[str, Known]] = defaultdict(dict)
     seen: dict[FloorPlace, dict[str, int]] = defaultdict(dict)
@@ -101,14 +101,14 @@ def _add(
 
 
 def _places(target: ScopeTarget) -> list[FloorPlace]:
-    """Of the copies that know the scope."""
+    """The faults of the copies that know the scope."""
     if target.floor is None or target.root is None:
         return []
     return [FloorPlace.on_storage(target.root.location, target.floor.table_id), target.floor]
 
 
 def forget(target: ScopeTarget, upto: int) -> None:
-    """Notes that a scope was given up, with all its rows up to that `_seq`: what is deleted next is not missed."""
+    """Records that a scope was given up, with all its rows up to that `_seq`, so that deleting it is not taken for a loss."""
     if target.floor is not None:
         before = floor_at(target.floor).look().known(target.mark) or Known(0, NOTHING, 0)
         given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True)
@@ -116,13 +116,13 @@ def forget(target: ScopeTarget, upto: int) -> None:
 
 
 def known_version(target: ScopeTarget) -> int:
-    """The version that is known of the scope now; `NOTHING` where none is."""
+    """The scope's recorded version; `NOTHING` where none is recorded."""
     known = None if target.floor is None else floor_at(target.floor).look().known(target.mark)
     return NOTHING if known is None or known.forgotten else known.version
 
 
 def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
-    """Takes back what was noted of scopes that were moved since."""
+    """Removes the records of scopes that were moved since."""
     catalog = warehouse.catalog.read()
     for one in noted:
         table = catalog.tables.get(one.target.scope.table)
@@ -134,13 +134,13 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
 
 
 def copy_floor(floor: FloorPlace, root: StorageRoot) -> None:
-    """Gives a storage all that the state knows of a table's scopes, before they are there."""
+    """Gives a storage all that the state records of a table's scopes, before they are moved there."""
     look = floor_at(floor).look()
     floor_at(FloorPlace.on_storage(root.location, floor.table_id)).add(look.position, look.all())
 
 
 def remove_floors(floor: FloorPlace, roots: Iterable[StorageRoot]) -> None:
-    """Forgets a table that was dropped. A storage that is away keeps its copy, which nobody compares with any more."""
+    """Forgets a dropped table. A storage that is away keeps its copy, which is no longer compared."""
     for root in roots:
         with suppress(StorageUnavailable, StorageRefused):
             floor_at(FloorPlace.on_storage(root.location, floor.table_id)).remove()
@@ -158,7 +158,7 @@ class Standing:
 
 
 def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[Standing, LakewardenError]:
-    """Those where the log, or the storage, is older than it was."""
+    """The faults where the log, or the storage, is older than it was."""
 
     def fault(standing: Standing) -> LakewardenError | None:
         try:
@@ -176,16 +176,16 @@ def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[S
 
 
 def shown(standings: Iterable[Standing]) -> set[StorageRoot]:
-    """Object stores that just listed a floor of ours: a bucket that was made again has none. (A mount point may have one.)"""
+    """Object stores that just listed one of our floors: a recreated bucket has none. (A mount point may have one.)"""
     found = ((standing.root, FloorPlace.on_storage(standing.root.location, standing.floor.table_id)) for standing in standings)
     return {root for root, place in found if local_path(root.location.uri) is None and floor_at(place).seen != NOTHING}
 
 
 def check_floor(state: ObjectStore, standing: Standing) -> None:
-    """Compares a log, whose end was seen just now, with what a storage knows of it, and that with what the state knows.
+    """Compares a log, whose end was just read, with what a storage records of it, and that with what the state records.
 
     Raises:
-        Corrupt: one of them went back.
+        Corrupt: one of them is older than it was.
     """
     table_floor, root, log_id, last_position = standing.floor, standing.root, standing.log_id, standing.last_position
     stored = floor_at(FloorPlace.on_storage(root.location, table_floor.table_id))

@@ -1,4 +1,4 @@
-"""Compact, optimize, vacuum and restore over many scopes: plan each, and run the plan unless it is a dry run."""
+"""Compact, optimize, vacuum and restore over many scopes: plans each, and runs the plan unless it is a dry run."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from lakewarden.warehouse import Warehouse, find_table
 Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
 
 _COMMITS: dict[Operation, str] = {"compact": "COMPACT", "optimize": "OPTIMIZE", "vacuum": VACUUM_END, "restore": "RESTORE"}
-"""The operation of the commit with which each is done."""
+"""The operation that each plan's commit is stamped with."""
 
 _SCOPE_COST = 64 << 10
-"""Bytes that one scope weighs in a pack: its sizes are not known before its table is opened."""
+"""The assumed bytes of one scope in a pack: its sizes are unknown until its table is opened."""
 
 
 @dataclass(frozen=True)
 class MaintainTask:
-    """One operation on one scope, as it crosses to a task. `clock` was read for the request."""
+    """One operation on one scope, as it is sent to a task. `clock` was read for the request."""
 
     target: ScopeTarget
     options: Options
@@ -59,7 +59,7 @@ class MaintainTask:
     job_id: str
     clock: CarriedClock
     planned: PlannedScope | None = None
-    """What was planned for the scope, where a plan is applied."""
+    """The scope's line of the plan, where a plan is applied."""
     plan_id: str = ""
 
 
@@ -67,7 +67,7 @@ def options_of(request: Request, warehouse: Warehouse) -> Options:
     """The options of a request, completed by the settings.
 
     Raises:
-        NotFound, InvalidArgument: no such table; a restore to nothing, or to a version of every user.
+        NotFound, InvalidArgument: the table does not exist; a restore names no version, or one version for every user.
     """
     settings = warehouse.settings
     match request.operation:
@@ -85,7 +85,7 @@ def options_of(request: Request, warehouse: Warehouse) -> Options:
 
 
 def restore_of(request: Request, warehouse: Warehouse) -> tuple[TableName, str | None, RestoreOptions]:
-    """The table and user of a restore, and where to; raises as `options_of`."""
+    """The table and user of a restore, and its target; raises as `options_of`."""
     options = options_of(request, warehouse)
     assert isinstance(options, RestoreOptions)  # those of a restore
     return TableName.parse(request.tables[0]), request.user, options
@@ -109,7 +109,7 @@ def maintain(
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
     Raises:
-        NotFound, InvalidArgument: a name, a user or an option that is none; nothing was done.
+        NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
     """
     catalog = warehouse.catalog.read()
     return maintain_targets(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run=dry_run, job_id=job_id)
@@ -148,10 +148,10 @@ def maintain_targets(
 
 
 def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
-    """The reports, with those failed whose new versions could not be noted on the floors.
+    """The reports; those whose new versions could not be recorded on the floors become failed.
 
-    A commit may have come behind a freeze, and then the version stays behind: so whatever was moved is looked at afterwards.
-    A move that this look misses has seen the note.
+    A commit may have followed a freeze, and then its version stays at the old place: so moved scopes are checked afterwards.
+    A move that this check misses has seen the record.
     """
     pairs = list(zip(targets, reports, strict=True))
     done = [(target, known_of(target, report)) for target, report in pairs if report.outcome == "done"]
@@ -167,17 +167,17 @@ def maintain_scope(task: MaintainTask) -> Steps[ScopeReport]:
 
 
 def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
-    def asked() -> datetime:
-        """What is leased, or refers to a file, was looked at then."""
+    def looked() -> datetime:
+        """When leases and file references were read."""
         return task.clock.moment
 
     if task.planned is not None:
-        return (yield from _apply(task, task.planned, asked))
-    plan = _plan(task, asked)
+        return (yield from _apply(task, task.planned, looked))
+    plan = _plan(task, looked)
     if task.dry_run:
         return plan.report()
     if plan.nothing and plan.table is not None:
-        refresh_manifest(task.target, plan.table, task.clock())  # who committed last may have died before its manifest
+        refresh_manifest(task.target, plan.table, task.clock())  # the last committer may have died before writing its manifest
     return (yield from _run(task, plan))
 
 
@@ -194,10 +194,10 @@ def _plan(task: MaintainTask, clock: Clock) -> ScopePlan:
 
 
 def _replan(task: MaintainTask, planned: PlannedScope, clock: Clock) -> ScopePlan:
-    """What was planned, on the table as it is now.
+    """The planned work, on the table as it is now.
 
     Raises:
-        Moved: what it rests on has changed.
+        Moved: what the plan depends on has changed.
     """
     match task.options:
         case CompactOptions():
@@ -226,10 +226,10 @@ def _run(task: MaintainTask, plan: ScopePlan) -> Steps[ScopeReport]:
 
 
 def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[ScopeReport]:
-    """Applies what was planned to the scope; where that is done already, says what was done.
+    """Applies the plan to the scope; where that is already done, reports what was done.
 
     Raises:
-        Moved: what the plan rests on has changed; nothing was done.
+        Moved: what the plan depends on has changed; nothing was done.
     """
     try:
         plan = _replan(task, planned, clock)
@@ -238,7 +238,7 @@ def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[Sco
         report = yield from _run(task, replace(plan, parameters={**plan.parameters, PLAN: task.plan_id}))
         if report.outcome == "skipped":
             raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
-    except (Moved, Conflict):  # or another apply of the plan was faster
+    except (Moved, Conflict):  # or another apply of the plan came first
         before = commit_of(task.target, planned, task.plan_id, _COMMITS[operation_of(task.options)])
         if before is None:
             raise
@@ -247,7 +247,7 @@ def _apply(task: MaintainTask, planned: PlannedScope, clock: Clock) -> Steps[Sco
 
 
 def _done_before(task: MaintainTask, planned: PlannedScope, commit: LogEntry) -> ScopeReport:
-    """The report of a scope to which an earlier apply applied the plan."""
+    """The report of a scope that an earlier apply has done."""
     return ScopeReport(
         task.target.scope,
         operation_of(task.options),
@@ -261,7 +261,7 @@ def _done_before(task: MaintainTask, planned: PlannedScope, commit: LogEntry) ->
 
 
 def _check(target: ScopeTarget, options: Options) -> None:
-    """Refuses the whole request for what no scope could do, before anything is done to any."""
+    """Refuses the whole request, before anything is done, if no scope could do it."""
     if isinstance(options, VacuumOptions):
         retention_of(target, options)
     elif isinstance(options, OptimizeOptions):
@@ -271,7 +271,7 @@ def _check(target: ScopeTarget, options: Options) -> None:
 def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options, now: datetime) -> list[Options]:
     """The options of each scope: a vacuum keeps what the scope's tags name, its readers lease, and its hot rows refer to.
 
-    `now` is from before the leases are looked at, so that what is leased meanwhile is inside the vacuum's retention too.
+    `now` is taken before the leases are read, so that versions leased meanwhile are inside the vacuum's retention.
     """
     if not isinstance(options, VacuumOptions):
         return [options] * len(targets)

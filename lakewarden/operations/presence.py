@@ -1,4 +1,4 @@
-"""Which storages of a job are there. Without that look, a disk that is not mounted is an empty storage: rows would be
+"""Which storages of a job are present. Without this check, an unmounted disk looks like an empty storage: rows would be
 flushed into its mount point, and an erasure would find nothing."""
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lakewarden.target import ScopeTarget
 
 @dataclass(frozen=True)
 class Presence:
-    """The storages of one job as one look found them, never from memory."""
+    """The storages of one job as one look found them; never cached."""
 
     devices: Mapping[StorageRoot, int | None]
-    """Of those that are there, the device of each that is a directory."""
+    """The device of each present storage that is a directory."""
     away: Mapping[StorageRoot, LakewardenError]
-    """Why the others cannot be used."""
+    """Why the other storages cannot be used."""
 
     @classmethod
     def of(cls, targets: Iterable[ScopeTarget], proven: Collection[StorageRoot] = ()) -> Presence:
@@ -33,7 +33,7 @@ class Presence:
 
     @classmethod
     def among(cls, roots: Iterable[StorageRoot], proven: Collection[StorageRoot] = ()) -> Presence:
-        """`proven` have just shown that they are there, by something else than their markers."""
+        """The storages in `proven` were just shown to be present by something other than their markers."""
         devices: dict[StorageRoot, int | None] = {}
         away: dict[StorageRoot, LakewardenError] = {}
         for root in roots:
@@ -46,8 +46,8 @@ class Presence:
         return cls(devices, away)
 
     def again(self) -> Presence:
-        """A second look at those that were there. Another device under the same name is another storage: what was written
-        meanwhile may be below it."""
+        """Looks again at the storages that were present. Another device under the same name is another storage: what was
+        written meanwhile may be hidden below it."""
         now = Presence.among(self.devices)
         swapped = {root: _swapped(root) for root, device in now.devices.items() if device != self.devices[root]}
         return Presence({root: device for root, device in now.devices.items() if root not in swapped}, {**now.away, **swapped})
@@ -60,17 +60,17 @@ class Presence:
             raise error
 
     def why_not(self, target: ScopeTarget) -> LakewardenError | None:
-        """Why the scope cannot be worked on."""
+        """Returns why the scope cannot be worked on."""
         return None if target.root is None else self.away.get(target.root)
 
     def judged(self, target: ScopeTarget, operation: Operation, report: ScopeReport) -> ScopeReport:
-        """The report, unless the scope's storage went away, or was away meanwhile: then nothing is certain of it."""
+        """The report, or a failed one if the scope's storage was away at some moment, since then its result is uncertain."""
         error = self.why_not(target) or _missed(target, report)
         return report if error is None or report.fault else failed_report(target, operation, error, system_clock())
 
 
 def _missed(target: ScopeTarget, report: ScopeReport) -> StorageUnavailable | None:
-    """Whether a commit went into the mount point of a disk that was away and is back: one look at a name, on a disk alone."""
+    """Whether a commit went into the mount point of a disk that was away and is back: checks one name, on disks only."""
     if report.outcome != "done" or report.version is None or target.root is None or local_path(target.uri) is None:
         return None
     if CommitLog(place_of(target.location)).has(report.version):

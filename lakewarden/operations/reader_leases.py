@@ -1,8 +1,8 @@
-"""Leases: a reader's claim on one version of a scope for some time, kept as an object, so that no vacuum takes it away.
+"""Leases: a reader's claim on one version of a scope for some time, stored as an object, so that no vacuum removes it.
 
-A lease is given on what is inside the retention only. That makes it safe without a lock: a vacuum that did not see it
-had begun before, with an earlier horizon, and so keeps that version too. (One that was forced to retain less than the
-table does is not bound by that: force is for when nobody reads.)
+Only a version inside the retention can be leased. That makes it safe without a lock: a vacuum that did not see the lease
+had started before, with an earlier horizon, and so keeps that version too. (A vacuum that was forced to retain less than
+the table does is not bound by that: force is for when there are no readers.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.target import ScopeTarget
 
 _LONGEST = timedelta(days=30)
-"""A reader that was forgotten must not keep files for ever; a tag is for what is meant to stay."""
+"""An abandoned reader must not keep files for ever; a tag is for versions that have to stay."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ def hold(
     """Leases a version, the newest where none is given.
 
     Raises:
-        InvalidArgument: not between a moment and 30 days.
-        NotFound: the scope has no table yet, no such version, or it is older than the retention keeps.
+        InvalidArgument: the time is not above 0 and up to 30 days.
+        NotFound: the scope has no table yet, or the version does not exist or is older than the retention.
     """
     if not 0 < seconds <= _LONGEST.total_seconds():
         raise InvalidArgument(
-            f"a lease of {seconds:g} seconds: from above 0 to {_LONGEST.total_seconds():g}; tag what is to stay"
+            f"a lease of {seconds:g} seconds: give more than 0 and at most {_LONGEST.total_seconds():g}; tag what has to stay"
         )
     table = open_scope(target, version)
     if table is None:
@@ -61,7 +61,7 @@ def hold(
 
 
 def release(state: ObjectStore, lease: Lease) -> None:
-    """Ends a lease before its time; one that is over is no error."""
+    """Ends a lease before its time; an expired one is not an error."""
     state.delete([lease.key])
 
 
@@ -69,7 +69,7 @@ def leased_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping
     """The versions that leases of a table keep now, by user.
 
     Raises:
-        Corrupt: a lease can't be read.
+        Corrupt: a lease cannot be read.
     """
     kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
     for entry in state.list(f"leases/{table_id}"):
@@ -80,7 +80,7 @@ def leased_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping
 
 
 def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
-    """Removes the leases that are over."""
+    """Removes expired leases."""
     keys = [entry.key for entry in state.list(f"leases/{table_id}")]
     state.delete([key for key in keys if (lease := _read(state, key)) is not None and lease.expires <= now])
 

@@ -1,4 +1,4 @@
-"""What an operation is asked for, as a call says it and a job keeps it."""
+"""The request for an operation, as a call makes it and a job stores it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What an operation was asked to work on: tables by name (all where none is named), for every user or for one."""
+    """What an operation works on: tables by name (all where none is named), for every user or for one."""
 
     tables: tuple[str, ...] = ()
     user: str | None = None
 
     @property
     def parameters(self) -> dict[str, str]:
-        """As a job keeps it."""
+        """The selection as a job stores it."""
         return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
 
     @classmethod
@@ -33,12 +33,12 @@ class Asked:
 
 
 Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
-"""What can be planned first: `specs.PLANNABLE`, for callers' types."""
+"""The operations that can be planned: `specs.PLANNABLE`, for callers' types."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """An operation as it was requested, with all that any operation takes; `specs.SPECS` says which of it counts for which."""
+    """An operation as it was requested, with the options of all operations; `specs.SPECS` says which options each takes."""
 
     operation: Operation
     tables: tuple[str, ...] = ()
@@ -68,17 +68,17 @@ class PlanOptions(TypedDict, total=False):
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
-    """The request that a call makes; `check_request` says whether it can be one."""
+    """The request that a call makes; `check_request` says whether it is valid."""
     made = Request(cast("Operation", operation), tuple(tables), **options)
     return replace(made, zorder=tuple(made.zorder))
 
 
 def check_request(request: Request) -> Request:
-    """The request, if its operation can be planned and takes all that it says.
+    """Returns the request if its operation can be planned and takes all its options.
 
     Raises:
-        InvalidArgument: no such operation, an option that it does not take, or another number of tables.
-        Unsupported: it is not planned.
+        InvalidArgument: the operation does not exist, does not take an option, or takes another number of tables.
+        Unsupported: the operation cannot be planned.
     """
     spec = SPECS.get(request.operation)
     if spec is None:

@@ -1,4 +1,4 @@
-"""Restore over scopes: what becomes of pending rows comes first, then the scopes go back."""
+"""Restore over scopes: deals with pending rows first, then restores the scopes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakewarden.warehouse import Warehouse, find_table
 
 @dataclass(frozen=True)
 class Rewind:
-    """A restore as it was asked for. `discard_pending`: pending rows are dropped, instead of flushed first."""
+    """A restore as it was requested. `discard_pending`: pending rows are dropped, instead of flushed first."""
 
     table: TableName
     user: str | None
@@ -34,10 +34,10 @@ class Rewind:
 
 
 def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> list[ScopeReport]:
-    """Plans every scope, and runs the plans that stand; a scope whose plan fails keeps its pending rows as they are.
+    """Plans every scope, and runs the plans that succeed; a scope whose plan fails keeps its pending rows as they are.
 
     Raises:
-        NotFound, InvalidArgument: the table or the user is none.
+        NotFound, InvalidArgument: the table does not exist, or the user is invalid.
     """
     catalog = warehouse.catalog.read()
     targets = targets_of(warehouse, catalog, [str(asked.table)], asked.user)
@@ -54,7 +54,7 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> 
 def apply_rewind(
     warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], applying: Applying
 ) -> list[ScopeReport]:
-    """Applies a plan: refuses the scopes that have rows in the log which were not there, or another version.
+    """Applies a plan; refuses scopes that have newer rows in the log, or another version.
 
     Raises:
         NotFound: the table was dropped.
@@ -91,7 +91,7 @@ def _restored(
 
 
 def _late(view: LogView, planned: PlannedScope) -> Moved | None:
-    """Why rows in the log are in the way of a planned restore; None where the plan has seen them all."""
+    """Returns why rows in the log prevent a planned restore; None where the plan has seen them all."""
     last, end = view.pending[planned.user or ""].last_seq, NOTHING if planned.end is None else planned.end
     if last <= end:
         return None
@@ -112,8 +112,8 @@ def _flush_first(
     view: LogView,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
-    """A scope whose flush fails is not restored: its rows would come on top later. One report for the whole table says that its
-    log cannot be read; then any scope may have pending rows, and none is restored."""
+    """Flushes, then restores. A scope whose flush fails is not restored: its rows would be applied on top later. If the log
+    cannot be read, one report for the whole table says so; then any scope may have pending rows, and none is restored."""
     scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
     upto = None if applying is None else Upto(applying.plan_id, {view.log_id: _end(applying)})
     flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id, upto=upto) if scopes else []
@@ -138,7 +138,7 @@ def _discard(
     view: LogView,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
-    """The restoring commit itself settles the pending rows, so that a flush that has read them already is refused."""
+    """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""
     log.make_durable(view)
     end = view.end if applying is None else _end(applying)
     options = replace(asked.options, discard_to=end)
@@ -154,5 +154,5 @@ def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeRepor
     pending = view.pending.get(plan.scope.user or "")
     if pending is None or plan.fault is not None:
         return plan
-    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and then taken out too"
+    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and then removed too"
     return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")

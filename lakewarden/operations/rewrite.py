@@ -1,8 +1,8 @@
-"""The commit of compact and optimize: the same rows in other files. A flush wins, and the rewrite backs off.
+"""The commit of compact and optimize: the same rows in other files. On a race with a flush, the rewrite backs off.
 
-The commit may land behind others' commits as long as every file that it replaces is still live; delta-rs would rebase it
-the same way. It is made strictly all the same, from a snapshot that was looked at: a rebase would also pass over a vacuum's
-horizon, and a vacuum may delete files that were not committed before it (operations/vacuum/scope.py).
+The commit may follow others' commits as long as every file that it replaces is still live; delta-rs would rebase it the
+same way. It is a strict commit anyway, on a snapshot that was checked: a rebase could also pass a vacuum's horizon, and a
+vacuum may delete files that were not committed before it (operations/vacuum/scope.py).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 _ATTEMPTS = 10
-"""Commits of others that may come between one after another; a scope that is written that fast is compacted later."""
+"""How many commits of others in a row may come between; a scope that is written that fast is compacted later."""
 
 Objection = Callable[[ScopeTable], str]
-"""Says why a rewrite may not land on this newer version; empty where it may."""
+"""Returns why a rewrite may not follow this newer version; empty where it may."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files that were written, and those that they are to replace. `table` is the snapshot where those were read."""
+    """New files, and those that they replace. `table` is the snapshot from which the latter were read."""
 
     target: ScopeTarget
     table: ScopeTable
@@ -61,7 +61,7 @@ def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> d
 
 
 def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
-    """The same in the words of Delta's own OPTIMIZE, for its history."""
+    """The same under the names of Delta's own OPTIMIZE, for its history."""
     return {
         "numAddedFiles": metrics["files_added"],
         "numRemovedFiles": metrics["files_removed"],
@@ -72,10 +72,10 @@ def native_metrics(metrics: Mapping[str, int]) -> dict[str, int]:
 
 
 def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
-    """The target as of the schema version that the table has now: only a flush changes a table's columns.
+    """The target at the table's current schema version: only a flush changes a table's columns.
 
     Raises:
-        Unsupported: the table is none whose files can be rewritten: another writer's columns, deletion vectors, partitions.
+        Unsupported: the table's files cannot be rewritten: it has another writer's columns, deletion vectors or partitions.
     """
     schema = table.schema_version(target.schemas)
     if not table.plain:
@@ -89,23 +89,23 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
 def write_outputs(
     plan: ScopePlan, target: ScopeTarget, parts: Iterable[pa.Table], clock: Clock, new_id: NewId
 ) -> tuple[NewFile, ...]:
-    """Writes each part as a file. Where one cannot be made, none stays: their rows may have been given up meanwhile.
+    """Writes each part as a file. If one fails, none stays: their rows may have been removed meanwhile.
 
     Raises:
-        TooLate: the plan is too old by now.
+        TooLate: the plan is too old.
     """
     outputs: list[NewFile] = []
     with ExitStack() as undo:
         undo.callback(discard, target, outputs)
         for rows in parts:
-            check_fresh(plan, clock())  # before rows lie there again
+            check_fresh(plan, clock())  # before rows are written there again
             outputs.append(write_file(target, rows, compact_name(new_id)))
         undo.pop_all()
     return tuple(outputs)
 
 
 def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> Steps[Snapshot | str]:
-    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and says why they were discarded.
+    """Commits with `dataChange` false and renews the manifest; or deletes the outputs and returns why they were discarded.
 
     Raises:
         TooLate: it was planned too long ago; the outputs are deleted.
@@ -119,13 +119,13 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
             discard(rewrite.target, rewrite.outputs)
             raise
         except Conflict:
-            pass  # looked at below
+            pass  # handled below
         newer = open_place(rewrite.target)
         if newer is None:
             reason = "the table is gone"
             break
         table = newer
-        if _landed(table, rewrite):  # the answer of an attempt was lost
+        if _landed(table, rewrite):  # the response to an attempt was lost
             return _finish(rewrite, table, table.snapshot(rewrite.target.app_id), clock(), reach)
         if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
             reason = objected
@@ -174,4 +174,4 @@ def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
 
 def _vacuumed(table: ScopeTable, since: int) -> str:
     between = takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
-    return "a vacuum began meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""
+    return "a vacuum started meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

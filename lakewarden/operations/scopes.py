@@ -1,4 +1,4 @@
-"""Which scopes an operation means: those of the named tables, or of all, for every user or for one."""
+"""Which scopes an operation covers: those of the named tables, or of all, for every user or for one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakewarden.warehouse import Warehouse, cold_tables, find_table
 
 
 def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
-    """The tables with a cold tier by name, all of the warehouse where none is named.
+    """The named tables, which need a cold tier; all of the warehouse's with one where none is named.
 
     Raises:
-        NotFound: a name that is no table's.
-        Unsupported: a STREAM table's name.
+        NotFound: a name is not a table's.
+        Unsupported: a name is a STREAM table's.
     """
     found = [find_table(catalog, TableName.parse(name)) for name in names]
     for table in found:

@@ -1,8 +1,8 @@
-"""What stays behind of dropped tables and erased users, fences and seals, goes when nobody can sleep any more who would need it.
+"""Removes the fences and seals of dropped tables and erased users, once no paused process can still need them.
 
-A drop and an erasure note where their fences lie: the directory in plain, the scope in it as a keyed hash, so that no id
-stands in the note. After `maintenance.fence_retention_hours` a vacuum lists those directories and removes the fences, unless
-somebody has started anew there. Without such a note that is due, it costs one listing of the notes.
+A drop and an erasure record where their fences are: the directory in plain text, the scope in it as a keyed hash, so that
+the note holds no id. After `maintenance.fence_retention_hours` a vacuum lists those directories and removes the fences,
+unless a table was started there again. If no note is due, a sweep costs one listing of the notes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from lakewarden.warehouse import Warehouse
 
 _ROOT = "graves"
 _LOCK = ("_lakewarden", "fences")
-"""A name that no table has: no namespace begins with an underscore."""
+"""A name that no table can have: no namespace begins with an underscore."""
 _AT_ONCE = 1_000
-"""Notes that one sweep looks at; the others wait for the next."""
+"""The most notes that one sweep handles; the others wait for the next."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A directory in which fences lie. `path` is relative to the warehouse, where it lies in it."""
+    """A directory with fences. `path` is relative to the warehouse, where it is inside it."""
 
     path: str
     connection: Connection
@@ -46,7 +46,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Grave:
-    """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, where one was."""
+    """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, if any."""
 
     key: str
     fences: dict[Ground, frozenset[str]]
@@ -55,7 +55,7 @@ class Grave:
 
 @dataclass(frozen=True)
 class Swept:
-    """How many fences and seals went, and what was wrong with those that stay, with a keyed hash in place of the name."""
+    """How many fences and seals were removed, and why others stay, with a keyed hash in place of the name."""
 
     fences: int = 0
     seals: int = 0
@@ -63,7 +63,7 @@ class Swept:
 
 
 def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_id: str | None = None) -> None:
-    """Notes fences that were made just now, and the sealed log. May be repeated."""
+    """Records fences that were just made, and the sealed log. Idempotent."""
     fences: dict[Ground, set[str]] = defaultdict(set)
     for target in targets:
         ground, name = _ground(warehouse, target.location)
@@ -74,15 +74,15 @@ def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_
 
 
 def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swept:
-    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next time. What killed
-    processes left of writes that never ended goes too.
+    """Removes the fences and seals that are older than `fence_retention_hours`; what fails is left for the next sweep. Also
+    removes what killed processes left of unfinished writes.
 
-    One process at a time, under the catalog's lock: whoever slept while another removed a fence would delete the first
-    commits of somebody who has started anew since, for their names are those of the fence's.
+    One process at a time, under the catalog's lock: a process that paused while another removed a fence would delete the first
+    commits of a table started there since, because they have the names of the fence's.
 
     Raises:
-        Conflict: others sweep, and take too long for it.
-        Corrupt, StorageUnavailable: a note can't be read.
+        Conflict: other processes are sweeping, and take too long.
+        Corrupt, StorageUnavailable: a note cannot be read.
     """
     for root in (warehouse.state.uri, *map(warehouse.base, warehouse.catalog.read().storages.values())):
         remove_leftovers(root)
@@ -116,7 +116,7 @@ def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> Swept:
 
 @dataclass(frozen=True)
 class _Sweeper:
-    """Who sweeps. `still` raises `Conflict` once the lock is lost; deletes can't be fenced, so it is asked right before them."""
+    """One sweep. `still` raises `Conflict` once the lock is lost; deletes cannot be fenced, so it is called right before them."""
 
     job_id: str
     still: Still
@@ -125,7 +125,7 @@ class _Sweeper:
 
 @dataclass
 class _Ground:
-    """What became of the fences in one directory: how many went, the hashes of those that have to wait."""
+    """Sweeps the fences in one directory; returns how many were removed, and the hashes of those that have to wait."""
 
     gone: int = 0
     waiting: set[str] = field(default_factory=set)
@@ -153,7 +153,7 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
 
 
 def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) -> Steps[tuple[Fate, str]]:
-    """What became of the fence, and why it could not be removed; empty where nothing failed."""
+    """Sweeps one fence; returns the outcome, and why it could not be removed, empty where nothing failed."""
     try:
         return (yield from sweep_fence(place, before, by, sweeper.still, reach=sweeper.reach)), ""
     except LakewardenError as error:
@@ -162,7 +162,7 @@ def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) 
 
 def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
     """Raises:
-    StorageUnavailable: the storage on which the fences are is not there. One that was dropped since is not looked at.
+    StorageUnavailable: the fences' storage is not present. One that was dropped since is not checked.
     """
     for storage in warehouse.catalog.read().storages.values():
         root = warehouse.root(storage)
@@ -183,7 +183,7 @@ def _read(state: ObjectStore, key: str) -> Grave:
         }
         return Grave(key, fences, content["log_id"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{state.uri}/{key} is no note of fences: {error!r}") from error
+        raise Corrupt(f"{state.uri}/{key} is not a note of fences: {error!r}") from error
 
 
 def _ground(warehouse: Warehouse, location: Location) -> tuple[Ground, str]:

@@ -1,4 +1,4 @@
-"""Tags: names of versions, kept as objects, so that no vacuum takes what a name still points at."""
+"""Tags: names of versions, stored as objects, so that no vacuum removes what a name still points at."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
 
     Raises:
         InvalidArgument: the name is not 1 to 64 letters, digits, `_`, `.` or `-`.
-        NotFound: the scope has no table yet, or no such version.
+        NotFound: the scope has no table yet, or the version does not exist.
         AlreadyExists: the scope has a tag of that name.
-        Conflict: the scope is being moved, and its newest version does not come along.
+        Conflict: the scope is being moved, and its newest version stays behind.
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
@@ -46,22 +46,22 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
         raise NotFound(f"{target.scope} has no Delta table yet: flush it first")
     check_not_frozen(table, target)
     timeline = timeline_now(target)
-    if not timeline.has(table.version):  # it may open all the same, and no vacuum could keep it
+    if not timeline.has(table.version):  # it may open anyway, but no vacuum could keep it
         there = f"versions {timeline.oldest} to {timeline.newest} are kept"
-        raise NotFound(f"version {table.version} of {target.scope} was given up by a vacuum: {there}")
+        raise NotFound(f"version {table.version} of {target.scope} was removed by a vacuum: {there}")
     tag = Tag(name, target.scope.user, table.version)
     try:
         state.create(_key(table_id, tag), json.dumps({"user": tag.user, "version": tag.version}).encode())
     except AlreadyThere as error:
-        raise AlreadyExists(f"{target.scope} has a tag {name!r} already") from error
+        raise AlreadyExists(f"{target.scope} already has a tag {name!r}") from error
     return tag
 
 
 def timeline_now(target: ScopeTarget) -> Timeline:
-    """The versions of the table that is there now.
+    """The versions of the scope's current table.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the scope has no table.
     """
     table = open_scope(target)
     if table is None:
@@ -70,7 +70,7 @@ def timeline_now(target: ScopeTarget) -> Timeline:
 
 
 def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:
-    """Removes a tag; the next vacuum may take the version.
+    """Removes a tag; the next vacuum may remove the version.
 
     Raises:
         NotFound: the scope has no such tag.
@@ -89,7 +89,7 @@ def tags_of(state: ObjectStore, table_id: str) -> list[Tag]:
         try:
             tag = json.loads(state.get(entry.key))
             tags.append(Tag(entry.key.rpartition("/")[2], tag["user"], int(tag["version"])))
-        except Missing:  # dropped just now
+        except Missing:  # removed just now
             continue
         except (ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"the tag {entry.key} in {state.uri} can't be read: {error}") from error
@@ -105,14 +105,14 @@ def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tu
 
 
 def remove_tags(state: ObjectStore, table_id: str, user: str, found: Callable[[int], None]) -> None:
-    """Removes every tag of one user's scope; `found` is told how many there are, before the first goes."""
+    """Removes every tag of one user's scope; calls `found` with their number before the first is removed."""
     keys = [entry.key for entry in state.list(_home(table_id, user))]
     found(len(keys))
     state.delete(keys)
 
 
 def _key(table_id: str, tag: Tag) -> str:
-    """By a hash of the user: any text may be a user id, and no tag is ever looked up by listing users."""
+    """Named by a hash of the user: any text may be a user id, and tags are never looked up by listing users."""
     return f"{_home(table_id, tag.user)}/{tag.name}"
 
 

@@ -1,4 +1,4 @@
-"""What a search for an erased user has to know of the warehouse; the search itself shares no code with us."""
+"""What the search for an erased user needs to know of the warehouse; the search itself shares no code with this module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakewarden.warehouse import Warehouse, find_table
 
 
 def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
-    """The search alone: is anything of the user there?"""
+    """Runs only the search: is anything of the user left?"""
     catalog = warehouse.catalog.read()
     asked = EraseAsked(check_user(user), tuple(names), "", deep)
     mark = warehouse.erasures.mark(user)
@@ -23,11 +23,11 @@ def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep
 
 
 def tables_of_users(catalog: Catalog, names: Sequence[str]) -> list[Table]:
-    """The named tables; where none is named all that have users, those whose drop is not over among them.
+    """The named tables; where none is named all that have users, including those still being dropped.
 
     Raises:
-        NotFound: no such table.
-        InvalidArgument: a SHARED table.
+        NotFound: the table does not exist.
+        InvalidArgument: a table is SHARED.
     """
     if not names:
         return [table for table in catalog.tables.values() if can(table.type, "a scope per user")]
@@ -65,8 +65,8 @@ def what_to_search(
 
 
 def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], *, everywhere: bool) -> Iterable[Suspect]:
-    """Each table where it lies; on each storage where users may have storages of their own, and `everywhere`, since it may
-    have been moved from there."""
+    """Each table at its place; at its place on each storage, where users may have storages of their own, or `everywhere`, since
+    it may have been moved from there."""
     for table in tables:
         for storage in catalog.storages.values():
             if everywhere or storage.id == table.options.storage_id or table.options.use_user_storage:

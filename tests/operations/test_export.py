@@ -81,10 +81,10 @@ def test_what_was_changed_is_not_taken_in(lake: Lakehouse, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"version": "0"}, "no manifest"),
-        ({"name": "notes"}, "no manifest"),
-        ({"path": "../out/chat/notes"}, "no manifest"),
-        ({"path": None}, "no manifest"),
+        ({"version": "0"}, "not the manifest"),
+        ({"name": "notes"}, "not the manifest"),
+        ({"path": "../out/chat/notes"}, "not the manifest"),
+        ({"path": None}, "not the manifest"),
         ({}, "not in the manifest"),
     ],
     ids=str,

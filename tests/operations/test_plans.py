@@ -261,7 +261,7 @@ def test_a_flush_goes_up_to_the_planned_end(lake: Lakehouse) -> None:
     assert hot_ids(lake.table(NOTES), "ann") == [5, 6]
     assert hot_ids(lake.table(NOTES), "bob") == [5]
     assert lake.table(NOTES).history(user="ann")[0].parameters["plan_id"] == plan.plan_id
-    assert [report.reason for report in lake.apply(plan)] == ["its rows were flushed before"]
+    assert [report.reason for report in lake.apply(plan)] == ["its rows were already flushed"]
     lake.flush()
     assert eventual(lake.table(NOTES), "ann")[6] == "later"
 

@@ -90,7 +90,7 @@ def test_the_horizon_is_committed_before_anything_goes(tmp_path: Path) -> None:
         vacuum(scope, 8, reach=dies("after-start"))
     assert data_files(scope) == files
     assert operations(scope)[0] == "VACUUM START"
-    with pytest.raises(NotFound, match="given up by a vacuum"):
+    with pytest.raises(NotFound, match="removed by a vacuum"):
         restore(scope, 1)
 
 
@@ -361,7 +361,7 @@ def test_killed_at_any_step_and_run_again(tmp_path: Path, step: str) -> None:
     vacuum(scope, hours=0, job_id="VA-2")
     assert data_files(scope) == paths(scope)
     assert rows_of(scope) == people(*range(6))
-    with pytest.raises(NotFound, match="given up by a vacuum"):
+    with pytest.raises(NotFound, match="removed by a vacuum"):
         restore(scope, 2)
 
 

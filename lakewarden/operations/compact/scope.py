@@ -1,4 +1,4 @@
-"""Compact: the newest small files of a scope become one, as flushes left them behind. The rows stay the same."""
+"""Compact: merges the newest small files of a scope, as flushes leave them, into one. The rows stay the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakewarden.target import ScopeTarget
 
 @dataclass(frozen=True)
 class CompactOptions:
-    """The bounds of one compaction; which of the two row bounds holds follows from the scope."""
+    """The bounds of one compaction; the scope decides which of the two row bounds applies."""
 
     min_eligible_segments: int = 5
     max_segments_per_run: int = 8
@@ -49,7 +49,7 @@ class CompactOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactPlan(ScopePlan):
-    """`selected` become one file; newest first."""
+    """`selected`, newest first, are merged into one file."""
 
     selected: tuple[DataFile, ...] = ()
 
@@ -73,10 +73,10 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
 
 
 def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) -> CompactPlan:
-    """The plan anew, of exactly these files, on the table as it is now.
+    """Plans again with exactly these files, on the table as it is now.
 
     Raises:
-        Moved: one of them is not live any more.
+        Moved: one of them is no longer live.
     """
     now = clock()
     table = planned_table(target, planned)
@@ -84,7 +84,7 @@ def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) 
 
 
 def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Writes the one file and swaps it in; discards it when the tail has moved by then, for the next run to take all.
+    """Writes the merged file and swaps it in; discards it if the tail has moved since, and the next run takes all.
 
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
@@ -97,7 +97,7 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     rows = read_files(table, oldest_first, target.schemas)
     reach("after-read")
     outputs = write_outputs(plan, target, [rows], clock, new_id)
-    del rows  # others wait beside this one
+    del rows  # frees memory: other scopes wait in this task
     reach("after-data-file")
     metrics = rewrite_metrics(plan.selected, outputs)
     stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
@@ -143,7 +143,7 @@ def _parameters(rule: TailRule) -> dict[str, str]:
 
 
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The part of the run that was written under the schema version that the table has now; footers tell."""
+    """The part of the run that was written under the table's current schema version, by the files' footers."""
     current = live_schema(target, table).schema.version
     place = place_of(target.location)
     return tuple(takewhile(lambda file: open_file(place, file.path).footer.schema_version == current, small))

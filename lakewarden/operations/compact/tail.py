@@ -11,8 +11,8 @@ from lakewarden.delta.parquet.files import DataFile
 
 @dataclass(frozen=True)
 class TailRule:
-    """`min_files` small files at the end make a scope worth a compaction, which takes `max_files` of them, and `max_rows`
-    rows, at most. A file with fewer than `max_rows` rows is small."""
+    """A scope is compacted from `min_files` small files at the end on; one compaction takes at most `max_files` of them and
+    `max_rows` rows. A file with fewer than `max_rows` rows is small."""
 
     min_files: int
     max_files: int
@@ -20,12 +20,12 @@ class TailRule:
 
 
 def small_run(newest_first: Sequence[DataFile], rule: TailRule) -> tuple[DataFile, ...]:
-    """The newest files, up to the first that is not small, or whose rows nobody counted."""
+    """The newest files, up to the first that is not small or has no row count."""
     return tuple(takewhile(lambda file: file.rows is not None and file.rows < rule.max_rows, newest_first))
 
 
 def fitting(run: Sequence[DataFile], rule: TailRule) -> tuple[DataFile, ...]:
-    """What one compaction takes of a run: from the newest on while the rows fit, two files at least, else none."""
+    """The files of a run that one compaction takes: from the newest on while the rows fit; at least two, or none."""
     if len(run) < rule.min_files:
         return ()
     sums = accumulate(file.rows or 0 for file in run[: rule.max_files])

@@ -1,4 +1,4 @@
-"""A user's scope on storages where its table does not lie: it may have lain there before a move, or was to lie there."""
+"""A user's scope on storages other than its table's: it may have been there before a move, or was being moved there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewarden.warehouse import Warehouse
 
 
 def places_elsewhere(warehouse: Warehouse, catalog: Catalog, table: Table, target: ScopeTarget) -> list[Location]:
-    """The scope's place on each other storage, but for those that are a table's."""
+    """The scope's place on each other storage, except places that belong to a table."""
     if not can(table.type, "cold tier"):
         return []
     taken = [target.uri, *_places_of_tables(warehouse, catalog, table)]
@@ -26,7 +26,7 @@ def places_elsewhere(warehouse: Warehouse, catalog: Catalog, table: Table, targe
 
 
 def clear(place: Location) -> None:
-    """Removes what a copier left that was killed, or slept until the move was over: all but the fence of a table that left."""
+    """Removes what a killed or late copier left: everything except the fence of a table that moved away."""
     store = open_store(place)
     names = [found.key for found in store.list("")]
     if not names:
@@ -37,14 +37,14 @@ def clear(place: Location) -> None:
 
 
 def _is_of_fence(name: str, version: int) -> bool:
-    """Older commits are emptied there, and older checkpoints deleted."""
+    """Empties older commits there, and deletes older checkpoints."""
     if version_of_unnamed(name) is not None:
         return False
     return name.startswith(f"{LOG}/") and (not name.endswith(".parquet") or f"{version:020d}" in name)
 
 
 def _places_of_tables(warehouse: Warehouse, catalog: Catalog, table: Table) -> list[str]:
-    """Where tables lie: this one by the catalog, others also where users of theirs may have them."""
+    """The places of tables: this one's by the catalog, others' also where their users may have storages of their own."""
     return [
         table_place(catalog.storages[id_], each, warehouse.base)
         for each in catalog.tables.values()

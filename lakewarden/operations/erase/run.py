@@ -1,7 +1,7 @@
-"""Erasing a user: closed, taken out of the log, fenced, removed from every list, searched for, certified, opened again.
+"""Erases a user: closed, taken out of the log, fenced, removed from every list, searched for, certified, opened again.
 
-Every step may be repeated. An erasure that was interrupted is asked for again and goes through all of them once more; the
-user stays closed until a search finds nothing.
+Every step is idempotent. Requesting an interrupted erasure again runs all of them once more; the user stays closed until a
+search finds nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SCOPE_COST = 32 << 10
 
 @dataclass(frozen=True)
 class EraseTask:
-    """The fence of one scope. `watermark` is the last `_seq` that the log settled by leaving the user out."""
+    """The fence of one scope. `watermark` is the last `_seq` that the log settled by removing the user."""
 
     target: ScopeTarget
     watermark: int
@@ -67,7 +67,7 @@ class EraseTask:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A scope whose rows have left the log. `had`: anything of it was ever known, so a late flush could bring it back."""
+    """A scope whose rows have left the log. `had`: the scope was known before, so a late flush could bring it back."""
 
     table: Table
     target: ScopeTarget
@@ -76,7 +76,7 @@ class _Scope:
 
 
 class _Tally:
-    """What was found, kept with the erasure before any of it goes."""
+    """What was found, stored with the erasure before any of it is removed."""
 
     def __init__(self, erasures: Erasures, erasure: Erasure) -> None:
         self._erasures = erasures
@@ -96,8 +96,8 @@ def erase(
     """Returns the certificate of a complete erasure.
 
     Raises:
-        NotFound, InvalidArgument: no such table, or none of users; nothing was done.
-        StorageUnavailable: a storage is not there, so that nothing can be certified; erase again when it is.
+        NotFound, InvalidArgument: a table does not exist, or has no users; nothing was done.
+        StorageUnavailable: a storage is not present, so nothing can be certified; erase again when it is.
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
             message names, and erase again. Or a table is being moved; nothing was done.
     """
@@ -132,7 +132,7 @@ def erase(
     _hide(warehouse, jobs, asked, {str(table.name) for table in tables}, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
-    buckets = [place for place in before if place.uri.startswith("s3://")]  # as moves are, others' versions are not looked for
+    buckets = [place for place in before if place.uri.startswith("s3://")]  # without them, old versions are not searched for
     places = [*own, *(scope.target.location for scope in scopes), *buckets]
     for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
         remove_leftovers(root)
@@ -141,7 +141,7 @@ def erase(
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
     searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
-    present.again().check()  # what was not there was not searched
+    present.again().check()  # a storage that was away was not searched
     reach("erase:searched")
     to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
     certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
@@ -158,7 +158,7 @@ def erase(
 
 
 def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
-    """Empties the scope under a fence that refuses late commits and tells late flushes that their rows are settled."""
+    """Empties the scope under a fence that refuses late commits and shows late flushes that their rows are settled."""
 
     def still() -> None:
         if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
@@ -173,10 +173,10 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
 
 
 def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
-    """Keeps the request until somebody runs it; the user's keyed hash, which is its name.
+    """Stores the request until it is run; returns the user's keyed hash, which is its name.
 
     Raises:
-        NotFound, InvalidArgument: no such table, or a SHARED one; an impossible id.
+        NotFound, InvalidArgument: a table does not exist or is SHARED, or the id is invalid.
     """
     mark = warehouse.erasures.mark(check_user(asked.user))
     tables_of_users(warehouse.catalog.read(), asked.tables)
@@ -185,10 +185,10 @@ def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
 
 
 def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id: str) -> tuple[Catalog, list[Table]]:
-    """The catalog and the tables as they are now that the erasure is noted: a move that goes unseen here sees it, and gives way.
+    """The catalog and the tables after the erasure was recorded: a move that is not seen here sees the record, and gives way.
 
     Raises:
-        Conflict: one of the tables is being moved, so that the user's rows lie in two places.
+        Conflict: one of the tables is being moved, so the user's rows are in two places.
     """
     catalog = warehouse.catalog.read()
     there = {table.id: table for table in catalog.tables.values()}
@@ -196,12 +196,12 @@ def _still(warehouse: Warehouse, tables: Sequence[Table], begun: Erasure, job_id
     if moving := [table.name for table in now if table.move is not None]:
         if begun.job_id == job_id:  # else it is an earlier one, which was interrupted
             warehouse.erasures.end(begun)
-        raise Conflict(f"{moving[0]} is being moved to another storage: end that move, or cancel it, and erase again")
+        raise Conflict(f"{moving[0]} is being moved to another storage: complete or cancel that move, and erase again")
     return catalog, now
 
 
 def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tally: _Tally, reach: Reach) -> _Scope:
-    """Takes the rows out of the table's log. First what there was is noted: whoever goes on has to know of the scope."""
+    """Removes the rows from the table's log. Records the scope first: a later run has to know of it."""
     name, cold = str(table.name), can(table.type, "cold tier")
 
     def found(pending: PendingRows) -> None:
@@ -212,7 +212,7 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
     upto = warehouse.log(table).leave_out(user, warehouse.clock(), found=found, reach=reach)
     target = warehouse.target_of(catalog, table, user)
     sizes = place_of(target.location).sizes() if cold else {}
-    if not tally.counts.of(name).files:  # else what lies there may be a fence by now
+    if not tally.counts.of(name).files:  # else it may already be a fence
         tally.note(tally.counts.with_table(name, files=len(sizes), bytes=sum(sizes.values())))
     had = cold and (bool(sizes) or user in warehouse.registry.users(table.id))
     return _Scope(table, target, upto, had)
@@ -232,11 +232,11 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
     failed = [report for report in run(erase_scope, [Sized(task, _SCOPE_COST) for task in tasks]) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"
-        raise Conflict(f"{len(failed)} scopes could not be emptied, as {first}; the user stays closed: erase again")
+        raise Conflict(f"{len(failed)} scopes could not be emptied: {first}; the user stays closed: erase again")
 
 
 def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
-    """Tags, leases, subscriptions and the registry's entry."""
+    """Removes tags, leases, subscriptions and the registry's entry."""
     warehouse.registry.discard(table.id, user)
     LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_leases(warehouse.state, table.id, user)
@@ -244,7 +244,7 @@ def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> Non
 
 
 def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _Tally) -> tuple[list[ExportRecord], list[str]]:
-    """Exports that hold one of the tables go as a whole; the record goes last. Returns those whose place is still there, and
+    """Removes whole exports that hold one of the tables, and their records last. Returns those whose place still exists, and
     what to do about the others."""
     known = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
     tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(known))))
@@ -255,15 +255,13 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
             place.delete([found.key for found in place.list("")])
             there.append(record)
         except NoBucket:
-            gone.append(
-                f"there is no bucket for the export at {record.target} any more: if it only has another address, empty it"
-            )
+            gone.append(f"the bucket of the export at {record.target} no longer exists: if it only has another address, empty it")
     warehouse.exports.forget(known)
     return there, gone
 
 
 def _hide(warehouse: Warehouse, jobs: JobLog, asked: EraseAsked, tables: set[str], tally: _Tally) -> None:
-    """No plan names the user with these tables from now on; after a whole erasure jobs and the audit log know the user by the
+    """Removes the user from plans with these tables; after a whole erasure jobs and the audit log name the user by the
     keyed hash."""
     user = asked.user
     PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if asked.tables else None)
@@ -322,4 +320,4 @@ def _certificate(
 def _left(searched: Searched) -> Conflict:
     first = searched.findings[0]
     more = f" and {len(searched.findings) - 1} more" if len(searched.findings) > 1 else ""
-    return Conflict(f"not all is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it, and erase again")
+    return Conflict(f"not everything is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it and erase again")

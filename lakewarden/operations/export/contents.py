@@ -1,4 +1,4 @@
-"""What an export holds, and reading it again."""
+"""The contents of an export, and how they are read back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExportedTable:
 
 @dataclass(frozen=True)
 class Export:
-    """What an export holds: its manifest."""
+    """The manifest of an export."""
 
     exported_user: str
     exported_at: str
@@ -47,7 +47,7 @@ class Export:
 
 def read_manifest(source: str) -> Export:
     """Raises:
-    NotFound: no finished export lies there.
+    NotFound: there is no finished export at the place.
     Corrupt: its manifest cannot be read, or a file is not what the manifest says.
     """
     place = canonical(source)
@@ -62,7 +62,7 @@ def read_manifest(source: str) -> Export:
         files = tuple(CopiedFile(check_key(file["path"]), file["size"], file["sha256"]) for file in said["files"])
         found = Export(said["exported_user"], said["exported_at"], place, tables, files)
     except (ValueError, KeyError, TypeError, AttributeError, InvalidArgument) as error:
-        raise Corrupt(f"{place}/{MANIFEST} is no manifest of an export: {data[:80]!r}") from error
+        raise Corrupt(f"{place}/{MANIFEST} is not the manifest of an export: {data[:80]!r}") from error
     for file in found.files:
         _check(store, file)
     return found
@@ -72,11 +72,11 @@ def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
     """The table of an export, opened at the version that was copied.
 
     Raises:
-        Corrupt: it is none, or reads a file that the manifest does not name, whose checksum nobody looked at.
+        Corrupt: it is not a Delta table, or reads a file that the manifest does not name and whose checksum was not verified.
     """
     opened = ScopeTable.open(Location(found.uri).below(table.path), table.version)
     if opened is None:
-        raise Corrupt(f"{found.uri}/{table.path} is no Delta table")
+        raise Corrupt(f"{found.uri}/{table.path} is not a Delta table")
     live = {f"{table.path}/{file.path}" for file in opened.files()}
     if strange := live.difference(file.path for file in found.files):
         raise Corrupt(f"{found.uri}/{table.path} reads {min(strange)}, which is not in the manifest")
@@ -84,7 +84,7 @@ def exported_rows(found: Export, table: ExportedTable) -> ScopeTable:
 
 
 def exported_files(found: Export, table: ExportedTable, rows: pa.Table, columns: Sequence[str]) -> Files:
-    """The files that rows of an export refer to; one that was removed before it is not in it."""
+    """The files that rows of an export refer to, except those removed before the export."""
     store, there = open_store(Location(found.uri)), {file.path for file in found.files}
     paths = ((ref, f"{table.path}/{ref.path}") for ref in references(rows, columns))
     return [(ref, partial(store.get, path)) for ref, path in paths if path in there]
@@ -92,7 +92,7 @@ def exported_files(found: Export, table: ExportedTable, rows: pa.Table, columns:
 
 def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
     """Raises:
-    NotFound: a table that the export has not.
+    NotFound: a table is not in the export.
     """
     there = {table.name: table for table in found.tables}
     if missing := [name for name in names if name not in there]:
@@ -101,9 +101,9 @@ def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
 
 
 def _table(said: ExportedTable) -> ExportedTable:
-    """Raises what `read_manifest` takes for a bad manifest: nothing in it may lead out of the export."""
+    """Raises what `read_manifest` treats as a bad manifest: no path in it may lead out of the export."""
     if type(said.version) is not int or said.version < 0:
-        raise ValueError(f"no version: {said.version!r}")
+        raise ValueError(f"not a version: {said.version!r}")
     TableName.parse(said.name)
     check_key(said.path)
     return said
@@ -113,6 +113,6 @@ def _check(store: ObjectStore, file: CopiedFile) -> None:
     try:
         data = store.get(file.path)
     except Missing:
-        raise Corrupt(f"{store.uri}/{file.path} is missing, which the manifest names") from None
+        raise Corrupt(f"{store.uri}/{file.path}, which the manifest names, is missing") from None
     if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise Corrupt(f"{store.uri}/{file.path} is not what the manifest says: its checksum differs")
+        raise Corrupt(f"{store.uri}/{file.path} does not match the manifest: its checksum differs")

@@ -1,4 +1,4 @@
-"""All that a user has, as Delta tables in a place of their own, with a manifest of checksums that is written last."""
+"""Exports a user's data as Delta tables in one place, with a manifest of checksums that is written last."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from lakewarden.storage.paths import check_user, encode
 from lakewarden.warehouse import Warehouse, find_table
 
 _BEGUN = "export.json"
-"""Says whose export it is from the first file on, so that an interrupted one is known for what it is."""
+"""Names the export's user from the first file on, so that an interrupted export can be recognized."""
 
 _FORMAT = 1
 _EXPORTS = "exports"
 
 
 def own_place(warehouse: Warehouse, job_id: str) -> str:
-    """Where an export goes that names no place: a folder of its own in the warehouse."""
+    """The place of an export that names none: a folder of its own in the warehouse."""
     return join(warehouse.uri, f"{_EXPORTS}/{job_id}")
 
 
@@ -42,18 +42,18 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
     """The canonical place.
 
     Raises:
-        InvalidArgument: it is none, holds a credential, or meets the warehouse or a storage (but for `<warehouse>/exports/`).
-        Unsupported: no Delta reader finds a table there.
-        InUse: something else lies there.
+        InvalidArgument: it is invalid, has a credential, or overlaps the warehouse or a storage (except `<warehouse>/exports/`).
+        Unsupported: no Delta reader could find a table there.
+        InUse: the place holds something else.
     """
     place = delta_uri(canonical(to))
     bases = [warehouse.base(storage) for storage in warehouse.catalog.read().storages.values()]
     own = join(warehouse.uri, _EXPORTS)
     inside = place.startswith(f"{own}/") and overlaps(own, place)
     if not inside and any(overlaps(place, taken) for taken in (warehouse.uri, *bases)):
-        raise InvalidArgument(f"{place} lies in the warehouse or a storage, or holds one: export elsewhere, or below {own}/")
+        raise InvalidArgument(f"{place} is in the warehouse or a storage, or contains one: export elsewhere, or below {own}/")
     if inside and any(overlaps(place, base) for base in bases if base != warehouse.uri):
-        raise InvalidArgument(f"{place} lies in a storage: export elsewhere")
+        raise InvalidArgument(f"{place} is in a storage: export elsewhere")
     target = open_store(Location(place))
     if target.list("") and _owner(target) != user:
         raise InUse(f"{place} is not empty and holds no export of this user: choose another place")
@@ -61,7 +61,7 @@ def check_target(warehouse: Warehouse, to: str, user: str) -> str:
 
 
 def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: Reach = no_faults) -> Export:
-    """Copies every scope of a user who was flushed just now. May be repeated: what lies there already is not written again.
+    """Copies every scope of a user whose rows were just flushed. Idempotent: what is already there is not written again.
 
     Raises:
         Conflict: a table was rewritten meanwhile, or is being moved; try again.
@@ -80,7 +80,7 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: R
         target.delete([MANIFEST])
         target.put(_BEGUN, json.dumps({"exported_user": user, "format": _FORMAT}).encode())
     except StorageRefused:
-        warehouse.exports.forget([record])  # nothing came to lie there
+        warehouse.exports.forget([record])  # nothing was written there
         raise
     with _recorded(warehouse, record, user, target):
         done = [exported for table in tables if (exported := _copied(warehouse, table, user, target, reach)) is not None]
@@ -95,7 +95,7 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: R
 
 @contextmanager
 def _recorded(warehouse: Warehouse, record: ExportRecord, user: str, target: ObjectStore) -> Iterator[None]:
-    """An erasure removes the record, and what had been copied by then. What came later goes here, however the copying ended."""
+    """An erasure removes the record and what was copied until then. Removes what was copied later, however the copying ended."""
     try:
         yield
     finally:

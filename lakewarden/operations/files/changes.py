@@ -1,4 +1,4 @@
-"""The files of one change of rows: there before the rows that refer to them, gone with those that do so no more."""
+"""The files of one change of rows: stored before the rows that refer to them, removed after the last row that did."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakewarden.rows.files import FileRef, Files
 from lakewarden.target import ScopeTarget
 
 Held = tuple[str | None, FileRef]
-"""Whose file, None on a SHARED table, and which."""
+"""The user of a file (None on a SHARED table) and its reference."""
 
 
 @dataclass
 class Filing:
-    """What a change brings along, for one scope; `target` gives the scope of any user that it touches.
+    """The files of a change in one scope; `target` gives the scope of any user that it touches.
 
     `open_target` gives the scope's own while files may be stored there, and raises `Conflict` while it is being moved.
-    `noted` is the key of the registry's note of the scope, where this change was the first to make it.
+    `noted` is the key of the registry's entry for the scope, where this change created it.
     """
 
     user: str | None
@@ -29,12 +29,12 @@ class Filing:
     open_target: Callable[[], ScopeTarget]
     noted: str | None = None
     _place: ScopeTarget | None = field(default=None, init=False)
-    """Where they were stored."""
+    """Where the files were stored."""
     _stored: list[FileRef] = field(default_factory=list, init=False)
-    """Those that were not there before."""
+    """The files that were not there before."""
 
     def store(self) -> None:
-        """Stores the files, once. Where that fails, none stays.
+        """Stores the files, once. If that fails, none stays.
 
         Raises:
             Conflict: the scope is being moved, or was meanwhile.
@@ -45,19 +45,19 @@ class Filing:
                 for ref, data in self.files:
                     if store_file(place, ref, data()):
                         self._stored.append(ref)
-                if self.open_target().location != place.location:  # a move that goes unseen here takes them along
+                if self.open_target().location != place.location:  # a move that is not seen here copies them
                     raise Conflict(f"{place.scope} was moved while its files were stored; store them again")
             except LakewardenError:
                 self.undo()
                 raise
 
     def undo(self) -> None:
-        """The rows were refused."""
+        """Undoes the change: the rows were refused."""
         if self._place is not None:
             _remove(self._place, self._stored)
 
     def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
-        """The rows are written: removes what they referred to before and do not after, and what was brought for none."""
+        """Completes the change: removes files that the rows no longer refer to, and new ones that no row took."""
         own = [(self.user, ref) for ref in self._stored]
         kept = {(user, ref.path) for user, ref in after}
         gone: dict[str | None, list[FileRef]] = {}
@@ -69,5 +69,5 @@ class Filing:
 
 
 def _remove(target: ScopeTarget, refs: Sequence[FileRef]) -> None:
-    with suppress(StorageUnavailable, StorageRefused):  # the rows are as they should be; a vacuum takes what is left
+    with suppress(StorageUnavailable, StorageRefused):  # the rows are right; a vacuum removes what is left
         remove_files(target, refs)

@@ -1,4 +1,4 @@
-"""Files of FILE columns as objects below `_files/` beside a scope's table."""
+"""Files of FILE columns: objects below `_files/` beside a scope's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.target import ScopeTarget
 
 
 def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
-    """Stores a file; False where it lies there already, as after an import that is repeated: no id is given twice."""
+    """Stores a file; returns False where it is already there, as after a repeated import: no id is given out twice."""
     _confirm(target)
     try:
         open_store(target.location).create(ref.path, data)
@@ -25,7 +25,7 @@ def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
 
 def _confirm(target: ScopeTarget) -> None:
     """Raises:
-    StorageUnavailable: the scope's storage is not there.
+    StorageUnavailable: the scope's storage is not present.
     """
     if target.root is not None:
         confirm(target.root, RECENT_SECONDS)
@@ -34,7 +34,7 @@ def _confirm(target: ScopeTarget) -> None:
 def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
     """Raises:
     NotFound: it was removed.
-    Corrupt: these are not the bytes that were stored.
+    Corrupt: the bytes are not those that were stored.
     """
     try:
         data = open_store(target.location).get(ref.path)
@@ -42,7 +42,7 @@ def load_file(target: ScopeTarget, ref: FileRef) -> bytes:
         _confirm(target)
         raise NotFound(f"the file {ref.name!r} of {target.scope} was removed") from error
     if hashlib.sha256(data).hexdigest() != ref.sha256:
-        raise Corrupt(f"the file {ref.name!r} of {target.scope} has not the checksum that its row says")
+        raise Corrupt(f"the file {ref.name!r} of {target.scope} does not have the checksum that its row records")
     return data
 
 

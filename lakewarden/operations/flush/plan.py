@@ -13,8 +13,8 @@ from lakewarden.warehouse import Warehouse, cold_tables
 
 
 def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
-    """A report for each scope that has rows; one for a table whose log cannot be read. It opens no scope: the version is what
-    the floor knows."""
+    """One report for each scope that has rows, and one for a table whose log cannot be read. Opens no scope: the version is the
+    floor's."""
     catalog = warehouse.catalog.read()
     found = warehouse.logs.views()
     reports = []
@@ -44,11 +44,11 @@ def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[Sc
 
 
 def apply_flush(warehouse: Warehouse, run: Run, large: FlushLarge, applying: Applying, job_id: str) -> list[ScopeReport]:
-    """Flushes the rows that were planned; later ones stay in the log. Rows that were flushed since are done."""
+    """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
     lines = applying.scopes
     upto = Upto(applying.plan_id, {line.log_id: line.end for line in lines.values() if line.end is not None})
     flushed = flush_scopes(warehouse, run, large, lines.__contains__, job_id=job_id, upto=upto)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
-    now, before = warehouse.clock(), "its rows were flushed before"
+    now, before = warehouse.clock(), "its rows were already flushed"
     return [made.get(scope) or line.done("flush", now, before) for scope, line in lines.items()] + unread

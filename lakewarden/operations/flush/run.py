@@ -1,7 +1,7 @@
-"""Flush: from the write log into the scopes' Delta tables, one strict commit a scope, one job for all that are due.
+"""Flush: moves rows from the write log into the scopes' Delta tables, one strict commit a scope, one job for all that are due.
 
-The order is what keeps rows: read the log, commit each scope with its watermark, make the commits durable, and only
-then settle the log (docs/log.md, Flush). Whatever dies in between, the same again is right.
+The order keeps rows safe: read the log, commit each scope with its watermark, make the commits durable, and only
+then settle the log (docs/log.md, Flush). After a crash at any point, the next flush repeats it correctly.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables, state_store
 
 _SCOPE_COST = 32 << 10
-"""Bytes that opening, merging and committing a scope weigh in a pack, beside its rows: a few milliseconds' worth."""
+"""The cost of opening, merging and committing a scope, in bytes of a pack, beside its rows: a few milliseconds' worth."""
 
 
 @dataclass(frozen=True)
 class FlushTask:
-    """The flush of one scope, as it crosses to a task: it carries where the rows lie, never the rows."""
+    """The flush of one scope, as it is sent to a task: it carries the places of the rows, never the rows."""
 
     target: ScopeTarget
     state_uri: str
@@ -57,7 +57,7 @@ class FlushTask:
     large_bytes: int
     planned_at: datetime
     plan_id: str = ""
-    """The plan that is being applied; then rows beyond `end` stay in the log."""
+    """The plan being applied, if any; then rows beyond `end` stay in the log."""
 
 
 FlushLarge = Callable[[FlushTask], ScopeReport]
@@ -66,7 +66,7 @@ FlushLarge = Callable[[FlushTask], ScopeReport]
 
 @dataclass(frozen=True)
 class Upto:
-    """How far the logs are flushed, where a plan is applied: by log id, the end of the log when it was planned."""
+    """How far to flush the logs, where a plan is applied: by log id, the end of the log when it was planned."""
 
     plan_id: str
     ends: Mapping[str, int]
@@ -82,8 +82,8 @@ def flush_scopes(
     upto: Upto | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
-    """One job over the pending scopes that are wanted; one report a scope, and the log settled when it returns. A table whose
-    log is corrupt has one report, a failed one.
+    """Flushes the wanted pending scopes in one job; one report a scope, and the log settled when it returns. A table whose
+    log is corrupt gets one failed report.
 
     A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
     """
@@ -103,7 +103,7 @@ def flush_scopes(
         logs[log_id].make_durable(views[log_id])
     reach("planned")
     due = _registered(warehouse, catalog, views, due)
-    catalog = warehouse.catalog.read()  # again: a move that is not seen here sees the scopes that were just registered
+    catalog = warehouse.catalog.read()  # read again: a move that is not seen here sees the scopes that were just registered
     planned, held = _tasks(warehouse, catalog, due, job_id)
     if upto is not None:
         planned = [replace(task, plan_id=upto.plan_id) for task in planned]
@@ -117,7 +117,7 @@ def flush_scopes(
     # the log's own objects too: a reader may have seen a segment just before its directory entry was durable
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
     reach("after-sync")
-    later = present.again()  # what was committed into an empty mount point is not settled
+    later = present.again()  # commits into an empty mount point are not settled
     reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
     reports = _noted(tasks, reports)
     reach("after-floors")
@@ -126,13 +126,13 @@ def flush_scopes(
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Flushes one scope here and now; one that is too large is `deferred`."""
+    """Flushes one scope in this process; one that is too large is `deferred`."""
     return guarded(task.target, "flush", _flush(task, reach))
 
 
 def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
     """Raises:
-    Corrupt: the table says that it has some of the pending rows, and files that may hold them are not there.
+    Corrupt: by its watermark the table has some of the pending rows, and files that may hold them are missing.
     """
     cold = ColdApply(
         task.target,
@@ -159,7 +159,7 @@ def hot_scope(task: FlushTask) -> LogScope:
 
 @dataclass(frozen=True)
 class _EarlyRows(LogScope):
-    """Rows up to the planned end of the log: a second look would bring later ones."""
+    """Rows up to the planned end of the log: a second read would include later ones."""
 
     def rows(self) -> pa.Table:
         try:
@@ -169,10 +169,10 @@ class _EarlyRows(LogScope):
 
 
 def done(task: FlushTask, cold: ColdApply) -> ScopeReport:
-    """The report of a flushed scope: what its commit did, or that another flush was faster."""
+    """The report of a flushed scope: what its commit did, or that another flush came first."""
     applied = cold.applied
     if applied is None and cold.table is not None:
-        refresh_manifest(task.target, cold.table, system_clock())  # who committed them may have died before its manifest
+        refresh_manifest(task.target, cold.table, system_clock())  # the committer may have died before writing its manifest
     state = cold.state()
     return ScopeReport(
         task.target.scope,
@@ -228,7 +228,7 @@ def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pendin
 
 
 def _until(one: _Pending, end: int) -> _Pending | None:
-    """Its rows up to the planned end of the log; None where there are none."""
+    """The scope's rows up to the planned end of the log; None where it has none."""
     early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
     if not early:
         return None
@@ -239,7 +239,7 @@ def _until(one: _Pending, end: int) -> _Pending | None:
 def _unread(
     warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
 ) -> Iterable[ScopeReport]:
-    """Which scopes of a corrupt log have rows is not known, so that any that is wanted may be one of them."""
+    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them."""
     for table in cold_tables(catalog):
         users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
         if any(wanted(Scope(table.name, user)) for user in users):
@@ -250,10 +250,10 @@ def _unread(
 
 
 def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
-    """Decides where scopes lie and records the new ones, before their first commit, so that none is ever forgotten; one
+    """Decides the places of scopes and registers the new ones before their first commit, so that none is ever lost; one
     object a table.
 
-    Returns them without those of users who were erased since the log was read: nobody would forget them again.
+    Returns them without those of users who were erased since the log was read, which no erasure would remove again.
     """
     users: dict[str, set[str]] = defaultdict(set)
     for one in due:
@@ -266,7 +266,7 @@ def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogV
 
 
 def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]) -> set[str]:
-    """Which of them were erased meanwhile, and so are not recorded."""
+    """The users who were erased meanwhile, whose scopes are not registered."""
     new = users - warehouse.registry.users(table.id)
     if not new:
         return set()
@@ -280,7 +280,7 @@ def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]
 def _tasks(
     warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
 ) -> tuple[list[FlushTask], list[ScopeReport]]:
-    """What there is to do, and the scopes that wait for the end of a move, or whose floor cannot be read. A table that was
+    """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
     dropped meanwhile has none."""
     flush, planned_at = warehouse.settings.flush, system_clock()
     tasks, held = [], []
@@ -300,7 +300,7 @@ def _tasks(
 
 
 def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
-    """The storages, and the scopes whose storage is not there, or is older than it was, or younger than the log."""
+    """The storages, and the scopes whose storage is not present, is older than it was, or is newer than the log."""
     standings = {
         task.target.scope: Standing(task.target.floor, task.target.root, task.log_id, position_of(task.end))
         for task in tasks
@@ -318,7 +318,7 @@ def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]
 
 
 def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
-    """The reports, with those failed whose scopes could not be noted on the floors: their rows stay in the log."""
+    """The reports; those whose scopes could not be recorded on the floors become failed, and their rows stay in the log."""
     pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
     positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
     unnoted = raise_floors(
@@ -330,7 +330,7 @@ def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[S
 def _settle(
     warehouse: Warehouse, views: Mapping[str, LogView], tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], reach: Reach
 ) -> None:
-    """Tells each table's log which scopes are in their Delta tables; those that failed keep their rows."""
+    """Settles each table's log for the scopes that are in their Delta tables; those that failed keep their rows."""
     settled: dict[str, dict[str, int]] = defaultdict(dict)
     for task, report in zip(tasks, reports, strict=True):
         if report.fault is None:
@@ -340,12 +340,12 @@ def _settle(
 
 
 def settle_log(warehouse: Warehouse, view: LogView, marks: Mapping[str, int], reach: Reach = no_faults) -> None:
-    """Tells a log, which the job has open, up to which `_seq` each user's rows are durably in their Delta tables."""
+    """Settles a log, which the job has open, up to the `_seq` to which each user's rows are durably in their Delta tables."""
     warehouse.logs.opened(view.log_id).settle(view, marks, reach=reach)
 
 
 def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView]) -> None:
-    """Gives up what was kept for subscribers for long enough."""
+    """Removes history that was kept for subscribers long enough."""
     for table in catalog.tables.values():
         if table.log_id in views:
             warehouse.log(table).forget_expired(views[table.log_id])

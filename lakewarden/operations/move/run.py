@@ -1,6 +1,6 @@
-"""Moving a table to another storage: copied while all goes on, closed, frozen scope by scope, switched, and left.
+"""Moves a table to another storage: copied while writes continue, closed, frozen scope by scope, switched, old place emptied.
 
-Every step may be repeated: a move that was interrupted is asked for again and goes on where it stood. Why nothing is lost:
+Every step is idempotent: requesting an interrupted move again continues it where it stopped. Why nothing is lost:
 docs/decisions/0014-moving-by-freezing.md.
 """
 
@@ -36,12 +36,12 @@ from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse, find_table
 
 _SCOPE_COST = 1 << 20
-"""Bytes that one scope weighs in a pack: its size is not known before it is listed."""
+"""The assumed bytes of one scope in a pack: its size is unknown until it is listed."""
 
 
 @dataclass(frozen=True)
 class Mover:
-    """One run of a move. `lease` is that of the table's lock: who lost it changes the catalog no more."""
+    """One run of a move. `lease` is the table lock's: a mover that lost it no longer changes the catalog."""
 
     warehouse: Warehouse
     run: Run
@@ -51,19 +51,19 @@ class Mover:
     reach: Reach = no_faults
 
     def move(self, storage_id: str) -> list[ScopeReport]:
-        """Moves the table; a report a scope, none where it lies there already. A scope that fails leaves the table where it
-        is, and open: asked again, the move goes on.
+        """Moves the table; one report per scope, none where it is already there. If a scope fails, the table stays where it
+        is, and open; requesting the move again continues it.
 
         Raises:
-            NotFound: no such table or storage.
-            Unsupported: a STREAM table, which lies nowhere.
-            StorageUnavailable: one of the two storages is not there; nothing was changed.
-            InUse: it is being moved elsewhere; or what lies at its place there is in the way. Nothing was changed.
+            NotFound: the table or the storage does not exist.
+            Unsupported: a STREAM table, which has no place on a storage.
+            StorageUnavailable: one of the two storages is not present; nothing was changed.
+            InUse: it is being moved elsewhere, or its place at the target is not empty. Nothing was changed.
             Conflict: a reader leases a version, or a user is being erased; or the lock was lost. Try again later.
         """
         before = self._table()
         require(before, "cold tier", "moves between storages")
-        catalog = begin_move(self.warehouse.catalog.read(), self.name, storage_id, self.warehouse.base)  # said before the looks
+        catalog = begin_move(self.warehouse.catalog.read(), self.name, storage_id, self.warehouse.base)  # before the checks
         if catalog.tables[self.name].move is None:
             return []
         self._check_present(storage_id, before.options.storage_id)
@@ -84,7 +84,7 @@ class Mover:
         if self._phase() == "closing":
             try:
                 reports = self._each(move_scope, copied)
-            except BaseException:  # interrupted, or Spark is gone: flushes shall not wait for somebody to come back
+            except BaseException:  # interrupted, or Spark is gone: flushes must not wait for the move to be run again
                 self._reopen()
                 raise
             if _failed(reports):
@@ -100,31 +100,31 @@ class Mover:
         return self._leave()
 
     def cancel(self) -> list[ScopeReport]:
-        """Gives up a move before its switch: the table stays where it is, and what was copied goes. Also lets go of scopes
-        that are frozen although nobody moves them.
+        """Cancels a move before its switch: the table stays where it is, and what was copied is removed. Also releases scopes
+        that are frozen although no move is under way.
 
         Raises:
             NotFound: no such table.
-            InUse: it lies at the target already: the move can only be ended.
+            InUse: it is already at the target, so the move can only be completed.
         """
         table = self._table()
         if table.move is not None and table.move.phase == "leaving":
             raise InUse(
-                f"{self.name} lies on storage {table.move.target!r} already, and only its old place is left to be emptied:"
-                f" end the move (lakewarden move {self.name} --to {table.move.target})"
+                f"{self.name} is already on storage {table.move.target!r}, and only its old place is left to be emptied:"
+                f" complete the move (lakewarden move {self.name} --to {table.move.target})"
             )
         self._check_present(*table.storage_ids)
         reports = self._thawed()
         if _failed(reports) or table.move is None:
             return reports
-        self._change(lambda newest: reopen_table(newest, self.name))  # the lease is ours still, so nobody has switched
+        self._change(lambda newest: reopen_table(newest, self.name))  # the lease is still ours, so no other mover has switched
         open_store(self._place(table.move.target)).delete([found.key for found in self._lying(table.move.target)])
         self.reach("move:cleared")
         self._change(lambda newest: end_move(newest, self.name))
         return reports
 
     def _note(self, storage_id: str, reports: Sequence[ScopeReport]) -> None:
-        """Tells the new storage what is known. A version above the frozen one does not come along, and is not missed there."""
+        """Gives the new storage the floors. A version above the frozen one is not moved, and is not missed there."""
         if not self.warehouse.identifies:
             return
         catalog = self.warehouse.catalog.read()
@@ -151,25 +151,25 @@ class Mover:
         return reports
 
     def _nothing_lay(self, storage_id: str) -> ScopeReport:
-        """Of a table that moved and has no scope yet."""
+        """The report of a table that moved and has no scope yet."""
         return ScopeReport(Scope(self.name), "move", "done", self._place(storage_id), finished_at=self.warehouse.clock())
 
     def _reopen(self) -> list[ScopeReport]:
-        """Lets flushes go on at the old place, since not all could be moved; the scopes that could not be let go."""
+        """Lets flushes continue at the old place, since not all scopes moved; returns those that could not be released."""
         failed = [report for report in self._thawed() if report.fault]
         if not failed:
             self._change(lambda newest: reopen_table(newest, self.name))
         return failed
 
     def _thawed(self) -> list[ScopeReport]:
-        """In this process: a job that was killed runs nothing more anywhere else."""
+        """Runs in this process: a job that was killed runs nothing more anywhere else."""
         tasks = [Sized(task, _SCOPE_COST) for task in self._tasks(self.warehouse.catalog.read())]
         return in_process(thaw_scope, tasks, lambda done: None)
 
     def _each(
         self, work: Callable[[MoveTask], Steps[ScopeReport]], copied: Mapping[Scope, tuple[str, ...]] | None = None
     ) -> list[ScopeReport]:
-        """The work on every scope that goes along, in one job."""
+        """Runs the work on every scope that moves, in one job."""
         catalog = self.warehouse.catalog.read()
         tasks = [replace(task, copied=(copied or {}).get(task.source.scope, ())) for task in self._tasks(catalog)]
         return self.run(work, [Sized(task, _SCOPE_COST) for task in tasks])
@@ -193,10 +193,10 @@ class Mover:
         ]
 
     def _clear_way(self, storage_id: str) -> None:
-        """Removes the fences of tables that lay at the target long ago.
+        """Removes old fences of tables that were once at the target.
 
         Raises:
-            InUse: anything else lies there.
+            InUse: the target holds anything else.
             Conflict: the lock was lost.
         """
         lying = self._lying(storage_id)
@@ -204,18 +204,20 @@ class Mover:
             return
         place = self._place(storage_id)
         if not all(f"/{LOG}/" in f"/{found.key}" for found in lying):
-            raise InUse(f"{place} is not empty ({len(lying)} objects, as {lying[0].key}): remove them, or choose another storage")
+            raise InUse(
+                f"{place} is not empty ({len(lying)} objects, such as {lying[0].key}): remove them, or choose another storage"
+            )
         hours = self.warehouse.settings.maintenance.fence_retention_hours
         if max(found.modified for found in lying) > self.warehouse.clock() - timedelta(hours=hours):
             raise InUse(
-                f"a table lay at {place} until a short while ago, and its fences stay for {hours} hours:"
+                f"a table was at {place} until recently, and its fences stay for {hours} hours:"
                 " wait, or choose another storage (one with another base directory will do)"
             )
-        held(self.warehouse.catalog.read(), self.lease)  # deletes can't be fenced: the last look is right before them
+        held(self.warehouse.catalog.read(), self.lease)  # deletes cannot be fenced, so the last check is right before them
         open_store(place).delete([found.key for found in lying])
 
     def _lying(self, storage_id: str) -> list[StoredObject]:
-        """What lies at the table's place on that storage, but for scopes of users whose own storage it is."""
+        """The objects at the table's place on that storage, except scopes of users whose own storage it is."""
         catalog = self.warehouse.catalog.read()
         table = find_table(catalog, self.name)
         place = self._place(storage_id)
@@ -232,10 +234,10 @@ class Mover:
         return Location(table_place(storage, find_table(catalog, self.name), self.warehouse.base), storage.connection)
 
     def _check_nobody_there(self) -> None:
-        """Looks after the move has been noted: whoever begins afterwards sees it, and waits.
+        """Checks after the move was recorded: a reader or erasure that begins later sees it, and waits.
 
         Raises:
-            Conflict: a version is leased, or a user being erased; the move is given up.
+            Conflict: a version is leased, or a user is being erased; the move is cancelled.
         """
         table = self._table()
         leases = leased_versions(self.warehouse.state, table.id, self.warehouse.clock())
@@ -247,7 +249,7 @@ class Mover:
 
     def _check_present(self, *storage_ids: str) -> None:
         """Raises:
-        StorageUnavailable: one of these storages is not there.
+        StorageUnavailable: one of these storages is not present.
         """
         Presence.among(self._root(id_) for id_ in storage_ids).check()
 

@@ -1,4 +1,4 @@
-"""One scope's part of a move, as it runs in a task: copied ahead, frozen and moved, let go again, or left."""
+"""One scope's part of a move, as it runs in a task: copied ahead, frozen and moved, released, or emptied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakewarden.target import ScopeTarget
 
 @dataclass(frozen=True)
 class MoveTask:
-    """One scope's way. `token` is that of the mover's lease; `copied`: files that lie at the target and were compared already."""
+    """The move of one scope. `token` is the mover's lease's; `copied`: files that are at the target and were already compared."""
 
     source: ScopeTarget
     target: ScopeTarget
@@ -35,7 +35,7 @@ class MoveTask:
 
 
 def copy_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Copies the data files ahead, while everybody goes on."""
+    """Copies the data files ahead, while writers continue."""
 
     def steps() -> Steps[ScopeReport]:
         yield from ()
@@ -46,13 +46,13 @@ def copy_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
 
 
 def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Freezes the scope, copies what is not there yet, and looks at it there."""
+    """Freezes the scope, copies what is missing at the target, and checks it there."""
 
     def steps() -> Steps[ScopeReport]:
         version = yield from freeze(task.source, task.token, task.by)
         copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
         arrived = open_scope(task.target)
-        assert arrived is not None  # copy_frozen has looked
+        assert arrived is not None  # copy_frozen has checked
         refresh_manifest(task.target, arrived, system_clock())
         return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
 
@@ -60,7 +60,7 @@ def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
 
 
 def thaw_scope(task: MoveTask) -> Steps[ScopeReport]:
-    """Lets the scope go on where it is."""
+    """Releases the scope at its old place."""
 
     def steps() -> Steps[ScopeReport]:
         return _report(task, task.source, done=(yield from thaw(task.source, task.token, task.by)))
@@ -69,11 +69,11 @@ def thaw_scope(task: MoveTask) -> Steps[ScopeReport]:
 
 
 def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
-    """Empties the old place under a fence, which stays frozen: late flushes find it, whenever they wake."""
+    """Empties the old place under a fence, which stays frozen: flushes that resume later find it."""
 
     def steps() -> Steps[ScopeReport]:
         table = open_scope(task.source)
-        if table is None or not is_frozen(table, task.source):  # a scope that is younger than the move
+        if table is None or not is_frozen(table, task.source):  # a scope that is newer than the move
             return _report(task, task.target, done=False)
         if not is_left(table):
             frozen_version(table, task.source)
@@ -95,7 +95,7 @@ def _report(
         "move",
         "done" if done else "skipped",
         where.location,
-        reason="" if done else "nothing of it is there",
+        reason="" if done else "it has nothing there",
         version=state.version if state else None,
         parameters={"job_id": task.job_id, "from": task.source.uri, "to": task.target.uri},
         metrics={"files_copied": len(copied.files), "bytes_copied": copied.bytes},

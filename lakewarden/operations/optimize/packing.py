@@ -1,9 +1,9 @@
-"""Which files an optimize packs together, and whether that is worth writing their bytes again.
+"""Which files an optimize packs together, and whether that is worth rewriting their bytes.
 
 The rule, in whole:
 
-1. A file of three quarters of the target size or more is *full*: it stays. So no file is written again for the sake of
-   a crumb, and a byte is rewritten a few times in a scope's life, not at every run.
+1. A file of three quarters of the target size or more is *full*: it stays. So no file is rewritten for a small gain, and a
+   byte is rewritten a few times in a scope's life, not at every run.
 2. The others go into bins of at most the target size, the largest file first, each into the first bin with room. A bin
    of one file stays as it is: *alone*. A bin of several becomes one file, so that at most one target size of bytes is
    rewritten for every file that is saved.
@@ -51,13 +51,13 @@ class Packing:
         return self.saved / self.files if self.files else 0.0
 
     def left(self) -> str:
-        """What is left and why, for the report; empty where nothing is."""
+        """The files that are left and why, for the report; empty where none are."""
         counts = {"full": len(self.full), "without a partner that fits": len(self.alone)}
         return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
 
 
 def pack_files(files: Sequence[DataFile], target_size: int) -> Packing:
-    """Rules 1 and 2. Files within a bin keep their order."""
+    """Applies rules 1 and 2. Files within a bin keep their order."""
     full = tuple(file for file in files if file.size >= FULL * target_size)
     small = sorted((file for file in files if file.size < FULL * target_size), key=lambda file: (-file.size, file.path))
     bins: list[list[DataFile]] = []
@@ -75,7 +75,7 @@ def pack_files(files: Sequence[DataFile], target_size: int) -> Packing:
 
 
 def not_worth_it(packing: Packing, min_gain: float) -> str:
-    """Rule 3: why the rewrite is skipped; empty where it is worth its bytes."""
+    """Applies rule 3: returns why the rewrite is skipped; empty where it is worth its bytes."""
     if not packing.bins:
         if packing.files <= 1:
             return f"it has {packing.files} file"

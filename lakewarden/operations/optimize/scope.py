@@ -1,4 +1,4 @@
-"""Optimize: files packed to the target size, or all rows clustered by columns. The rows stay the same."""
+"""Optimize: packs files to the target size, or clusters all rows by columns. The rows stay the same."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPERATION = "OPTIMIZE"
 
 @dataclass(frozen=True)
 class OptimizeOptions:
-    """`zorder` clusters by these columns; without, files are packed. `min_gain` is the share of its files to save."""
+    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to save."""
 
     zorder: tuple[str, ...] = ()
     min_gain: float = 0.25
@@ -40,7 +40,7 @@ class OptimizeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizePlan(ScopePlan):
-    """`bins` are rewritten: one file each when packing, several from the one bin of a Z-order."""
+    """`bins` are rewritten: to one file each when packing, to several from the single bin of a Z-order."""
 
     zorder: tuple[str, ...] = ()
     bins: tuple[tuple[DataFile, ...], ...] = ()
@@ -50,7 +50,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     """Chooses the files by the rule of operations/optimize/packing.py, or all of them for a Z-order.
 
     Raises:
-        InvalidArgument: a Z-order by a column that there is not, or whose type has no order.
+        InvalidArgument: a column of the Z-order does not exist, or its type has no order.
         Unsupported: another writer changed the table's columns, mapped them, or left deletion vectors or partitions.
     """
     check_columns(target.schema, options.zorder)
@@ -80,10 +80,10 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
 
 
 def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
-    """The plan anew, of exactly these files, on the table as it is now.
+    """Plans again with exactly these files, on the table as it is now.
 
     Raises:
-        Moved: one of them is not live any more.
+        Moved: one of them is no longer live.
         InvalidArgument, Unsupported: as `plan_optimize`.
     """
     now = clock()
@@ -120,7 +120,7 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     target = live_schema(plan.target, table)
     parts = _clustered(table, target, plan) if plan.zorder else _packed(table, target, plan)
     outputs = write_outputs(plan, target, parts, clock, new_id)
-    del parts  # and the rows with them: others wait beside this one
+    del parts  # and their rows: other scopes wait in this task
     reach("after-data-file")
     inputs = tuple(file for packed in plan.bins for file in packed)
     metrics = rewrite_metrics(inputs, outputs)
@@ -158,7 +158,7 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
     if rows <= 1:
         nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
     elif _clustered_already(place_of(table.location), table, base.zorder):
-        nothing = f"its files were clustered by {columns} already, and none came since"
+        nothing = f"its files are already clustered by {columns}, and none were added since"
     return replace(
         base,
         nothing=nothing,
@@ -170,7 +170,7 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
 
 
 def _clustered_already(place: Place, table: ScopeTable, columns: Sequence[str]) -> bool:
-    """Whether the newest commit with a file that is still live was this Z-order, and wrote them all.
+    """Whether the newest commit with a file that is still live was this Z-order, and wrote all live files.
 
     Only the commits since then are read: one, where nothing came after it.
     """
@@ -187,7 +187,7 @@ def _outputs(size: int, target: ScopeTarget) -> int:
 
 
 def _packed(table: ScopeTable, target: ScopeTarget, plan: OptimizePlan) -> Iterator[pa.Table]:
-    """One bin at a time, so that no more than a target file's rows are in memory."""
+    """Yields one bin at a time, so that no more than a target file's rows are in memory."""
     return (rows for packed in plan.bins if (rows := read_files(table, packed, target.schemas)).num_rows)
 
 

@@ -1,4 +1,4 @@
-"""Z-order: rows in an order in which rows close in several columns lie close together, so that files exclude by all of them.
+"""Z-order: sorts rows so that rows close in several columns are close together, and files can be skipped by each of them.
 
 Each column's values are replaced by their rank, spread over the same number of bits, and the bits of the columns are
 interleaved, highest first. Ranks make it independent of types and of skewed values. NULL comes after all values.
@@ -19,18 +19,18 @@ _BITS = 63
 """Bits of a Z-value: those of a signed 64-bit number that is not negative."""
 
 _MAX_COLUMNS = 16
-"""More leave fewer than four bits a column, which order nothing."""
+"""More columns leave fewer than four bits each, too few to order by."""
 
 _WITHOUT_ORDER = {"JSON", "FILE"}
-"""Types whose text's order means nothing."""
+"""Types whose text order means nothing."""
 
 
 def check_columns(schema: TableSchema, columns: Sequence[str]) -> None:
     """Raises:
-    InvalidArgument: a column that there is not, twice the same, too many, or one of a type without an order.
+    InvalidArgument: a column does not exist, is named twice, or has a type without an order; or there are too many.
     """
     if len(columns) > _MAX_COLUMNS:
-        raise InvalidArgument(f"ZORDER BY {len(columns)} columns: at most {_MAX_COLUMNS} can be told apart in the order")
+        raise InvalidArgument(f"ZORDER BY {len(columns)} columns: the order can use at most {_MAX_COLUMNS}")
     for position, name in enumerate(columns):
         column = schema.column(name)
         if column is None:
@@ -47,7 +47,7 @@ def z_ordered(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def z_values(columns: Sequence[pa.ChunkedArray[Any]]) -> pa.Array[Any]:
-    """One whole number a row. The first column has the highest bit of each round."""
+    """Returns one whole number a row. The first column has the highest bit of each round."""
     bits = _BITS // len(columns)
     z: pa.Array[Any] = pa.repeat(pa.scalar(0, pa.int64()), len(columns[0]))
     ranks = [_spread(column, bits) for column in columns]
@@ -58,7 +58,7 @@ def z_values(columns: Sequence[pa.ChunkedArray[Any]]) -> pa.Array[Any]:
 
 
 def _spread(column: pa.ChunkedArray[Any], bits: int) -> pa.Array[Any]:
-    """Dense ranks over the whole range of so many bits, so that the columns' highest bits weigh the same."""
+    """Dense ranks spread over the whole range of the given bits, so that the columns' highest bits count the same."""
     ranks = pc.rank(column.combine_chunks(), sort_keys="ascending", tiebreaker="dense").cast(pa.int64())
     ranks = pc.subtract(ranks, 1)
     highest = (pc.max(ranks).as_py() or 0) if len(ranks) else 0

@@ -1,4 +1,4 @@
-"""A scope's rows as they were when the log ended at some `_seq`: where a subscriber begins, or goes on."""
+"""A scope's rows as of the moment when the log ended at some `_seq`: where a subscriber begins, or continues."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _NO_TABLE = Base(None, NOTHING, ())
 
 
 def read_as_of(target: ScopeTarget, log: LogReader, trail: Trail, seq: int, mark: str) -> tuple[pa.Table | None, bool]:
-    """The rows that were live then, the newest schema's columns and `_seq`, or None if the trail is older than the table;
-    and whether no flush can have gone elsewhere, as `operations.reading.scope.where_it_lies` asks.
+    """The rows that were live then (the newest schema's columns and `_seq`), or None if the trail is older than the table;
+    and whether no flush can have gone to another place, as `operations.reading.scope.where_it_lies` needs.
 
     Args:
         trail: all that log and history hold, read before the call.
         mark: the user's keyed hash.
 
     Raises:
-        InvalidArgument: rows that came after `seq` are not kept any more; says from where on they are.
-        Missing: the log was cleaned meanwhile.
+        InvalidArgument: rows that came after `seq` are no longer kept; the message says from which `_seq` on they are.
+        Missing: objects of the log were removed meanwhile.
     """
     table = open_scope(target)
     base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
@@ -66,26 +66,26 @@ def _cold(target: ScopeTarget, base: Base) -> pa.Table:
         if not base.later:
             raise
         raise InvalidArgument(
-            f"from_seq is too old for {target.scope}: version {base.version}, as of then, cannot be read any more"
+            f"from_seq is too old for {target.scope}: version {base.version}, as of then, can no longer be read"
             f" ({error.message}); subscribe without it"
         ) from error
 
 
 def _check(target: ScopeTarget, trail: Trail, base: Base, ranges: Sequence[RowRange]) -> None:
     """Raises:
-    InvalidArgument: of what was flushed since, some rows are forgotten.
+    InvalidArgument: some rows that were flushed since are no longer kept.
     """
     if trail.complete_after(base.settled):
         return
     for flush in base.later:
         if _kept(ranges, flush) != flush.log_rows:
             raise InvalidArgument(
-                f"from_seq is too old for {target.scope}: rows that came after it are not kept any more"
+                f"from_seq is too old for {target.scope}: rows that came after it are no longer kept"
                 f" (log.retention_seconds); the oldest that works is {flush.last_seq}"
             )
 
 
 def _kept(ranges: Sequence[RowRange], flush: CommitStamp) -> int:
-    """How many rows of those that a flush took are still there."""
+    """How many of the rows that a flush took are still kept."""
     first, last = flush.first_seq or 0, NOTHING if flush.last_seq is None else flush.last_seq
     return sum(max(0, min(each.last_seq, last) - max(each.first_seq, first) + 1) for each in ranges)

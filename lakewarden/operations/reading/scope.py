@@ -1,4 +1,4 @@
-"""Reading one scope: cold rows alone, or hot and cold merged, each row once whatever commits meanwhile."""
+"""Reads one scope: cold rows only, or hot and cold merged, each row once whatever commits meanwhile."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Freshness = Literal["strong", "eventual"]
 T = TypeVar("T")
 
 Place = Callable[[], ScopeTarget]
-"""Looks up where a scope lies now."""
+"""Looks up where a scope is now."""
 
 _ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The part of a scope that is wanted. `columns`: the newest schema's, and `_seq` where it is wanted; None for all of
-    them. `bounds`: rows outside of them may be left out, and need not be.
+    """The part of a scope to read. `columns`: names of the newest schema, and `_seq` if needed; None for all of
+    them. `bounds`: rows outside them may be left out, but need not be.
     """
 
     columns: tuple[str, ...] | None = None
     bounds: tuple[Bound, ...] = ()
 
     def with_key(self, schema: TableSchema) -> Wanted:
-        """With the primary key, by which hot and cold rows are put together."""
+        """Adds the primary key, by which hot and cold rows are merged."""
         if self.columns is None:
             return self
         return replace(self, columns=tuple(dict.fromkeys((*self.columns, *schema.primary_key))))
@@ -73,16 +73,16 @@ class _ColdRows:
 
     @property
     def sure(self) -> bool:
-        """Whether no flush can have gone elsewhere before this was opened: a scope is frozen here before any does."""
+        """Whether no flush can have gone to another place before this was opened: a scope is frozen here first."""
         return self._table is not None and not is_frozen(self._table, self._target)
 
 
 def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
-    """What `read` finds in the place where the scope lies, and whether that is sure: else, or where it fails, the scope may
-    have been moved since its place was looked up, and then it is read again where it lies now.
+    """Returns what `read` finds at the scope's place. `read` also says whether that is certain: if not, or if it fails, the scope
+    may have been moved since its place was looked up, and then it is read again at its new place.
 
     Raises:
-        Whatever `read` does, of a scope that was not moved.
+        Whatever `read` raises for a scope that was not moved.
     """
     target = place()
     for _ in range(_ATTEMPTS):
@@ -100,7 +100,7 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
 
 
 def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
-    """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or what is wanted of them."""
+    """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or the selected part."""
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
         cold = _ColdRows(target, wanted, cache)
@@ -110,14 +110,14 @@ def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None
 
 
 def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table:
-    """The rows of a STREAM table's scope whose time is not over, in order: the newest schema's columns and `_seq`."""
+    """The unexpired rows of a STREAM table's scope, in order: the newest schema's columns and `_seq`."""
     ttl = table.options.ttl_seconds
     assert ttl is not None, "a STREAM table has a TTL"
     return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
 
 
 def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
-    """Hot and cold rows, one per key; tombstones hide. The key's columns come along where hot rows do.
+    """Hot and cold rows, one per key, without deleted ones. Includes the key's columns where there are hot rows.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
@@ -128,7 +128,7 @@ def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache
 def read_strong_upto(
     place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None
 ) -> tuple[pa.Table, int]:
-    """The same, and the last possible `_seq` of what was read."""
+    """As `read_merged`, with the last possible `_seq` of what was read."""
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
         def look() -> LogScope:

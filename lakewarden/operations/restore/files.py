@@ -1,7 +1,7 @@
-"""The files of a restore: which come and go, and how those that come are written.
+"""The files of a restore: which are added and removed, and how the added ones are written.
 
-Our own readers find columns by their ids, and all others by their names. So files under whose names the newest schema means
-something else are written again (docs/decisions/0027-a-restore-speaks-the-newest-schema.md).
+Our own readers find columns by their ids, all others by their names. So files whose column names mean something else in
+the newest schema are written again (docs/decisions/0027-a-restore-speaks-the-newest-schema.md).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ RESTORE = "RESTORE"
 """The operation in the stamps of restores."""
 
 _SCHEMA = "schema_version"
-"""Parameter of a restore that writes its files again: under which version of the table's schema."""
+"""Parameter of a restore that writes its files again: the version of the table's schema that it uses."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a restore changes: `removes` are live now, `adds` are what the version that comes back has in their place."""
+    """What a restore changes: `removes` are live now, `adds` are the restored version's files in their place."""
 
     removes: tuple[DataFile, ...]
     adds: tuple[NewFile, ...]
     parameters: Mapping[str, str]
-    """Of the restore, where `adds` have to be written again."""
+    """Parameters of the restore, where `adds` have to be written again."""
 
     @property
     def rewrites(self) -> bool:
@@ -46,10 +46,10 @@ class Difference:
 
 
 def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timeline: Timeline) -> Difference:
-    """The files that go and those that come. All of them, where the columns of the table or of the files have to change.
+    """The files to remove and to add. All of them, where the columns of the table or of the files have to change.
 
     Raises:
-        Unsupported: the columns of `source` are another writer's.
+        Unsupported: `source` has another writer's columns.
     """
     evolves = version_of(table.columns, (target.schema,)) is None
     if reads_alike(source.schema_version(target.schemas), target.schema):
@@ -68,7 +68,7 @@ def _by_path(table: ScopeTable, source: ScopeTable) -> tuple[tuple[DataFile, ...
 
 
 def _is_there(timeline: Timeline, parameters: Mapping[str, str]) -> bool:
-    """Whether the last commit that changed files was such a restore: what it wrote has other names than what it brought back."""
+    """Whether the last commit that changed files was such a restore: its files have other names than those it restored."""
     last = next((entry for entry in reversed(timeline.entries) if entry.adds or entry.removes), None)
     if last is None or last.stamp is None or last.operation != RESTORE:
         return False
@@ -76,17 +76,17 @@ def _is_there(timeline: Timeline, parameters: Mapping[str, str]) -> bool:
 
 
 def written_again(plan: ScopePlan, source: ScopeTable, clock: Clock, new_id: NewId) -> tuple[NewFile, ...]:
-    """The rows of every file of `source` in a file of the newest schema.
+    """Writes the rows of every file of `source` to a file of the newest schema.
 
     Raises:
-        TooLate: the plan is too old by now.
+        TooLate: the plan is too old.
     """
     parts = (read_files(source, [file], plan.target.schemas) for file in source.files())
     return write_outputs(plan, plan.target, parts, clock, new_id)
 
 
 def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
-    """The files to add, those that are live now as copies: no commit can remove and add the same path."""
+    """The files to add; those that are live now as copies, since no commit can remove and add the same path."""
     place = place_of(table.location)
     live = {file.path for file in table.files()}
     apart = []

@@ -1,7 +1,7 @@
-"""Restore: a scope's rows as an older version had them. A commit of its own, on top: nothing of the history is lost.
+"""Restore: puts a scope's rows back to an older version, by a new commit on top: no history is lost.
 
-The rows come back, never an older schema: the table has the newest columns afterwards. The watermark of the write log stays
-where it is, so that no row is flushed a second time.
+The rows come back, but never an older schema: the table has the newest columns afterwards. The watermark of the write log
+stays where it is, so that no row is flushed a second time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RestoreOptions:
     version: int | None = None
     timestamp: datetime | None = None
     discard_to: int | None = None
-    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them any more."""
+    """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them."""
 
 
 def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
@@ -51,43 +51,43 @@ def restore_options(table: Table, user: str | None, version: int | None, timesta
         raise InvalidArgument(f"restore {table.name}: give either a version or a timestamp")
     if version is not None and user is None and table.type == "USER":
         raise InvalidArgument(
-            f"{table.name} is a USER table and versions are a scope's own: name the user, or restore by timestamp"
+            f"{table.name} is a USER table and each scope has its own versions: name the user, or restore by timestamp"
         )
     return RestoreOptions(version, timestamp)
 
 
 def parse_moment(text: str) -> datetime:
-    """Reads a timestamp as people write it; without an offset it is UTC.
+    """Parses an ISO 8601 timestamp; without an offset it is UTC.
 
     Raises:
-        InvalidArgument: not an ISO 8601 moment.
+        InvalidArgument: the text is not an ISO 8601 timestamp.
     """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidArgument(f"{text!r} is no moment: write it as 2026-11-21T08:30:00Z") from error
+        raise InvalidArgument(f"{text!r} is not a timestamp: write it as 2026-11-21T08:30:00Z") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestorePlan(ScopePlan):
-    """`adds` come back and `removes` go; `to` is the version whose rows they make."""
+    """`adds` are added and `removes` removed; `to` is the version whose rows result."""
 
     to: int = 0
     adds: tuple[NewFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     watermark: int | None = None
-    """Where the commit sets the watermark, to drop pending rows; None leaves it as it is."""
+    """The watermark that the commit sets, to drop pending rows; None leaves it as it is."""
     rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
-    """The version that comes back, where its files have to be written again: `adds` are as it has them."""
+    """The restored version, where its files have to be written again: `adds` are its files."""
 
 
 def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:
-    """Says which files and rows would come and go.
+    """Plans which files and rows are added and removed.
 
     Raises:
         InvalidArgument: not exactly one of version and timestamp.
-        NotFound: no such version, nothing was there at that moment, or its files were vacuumed; says which versions work.
+        NotFound: the version does not exist, no version did at that time, or its files were vacuumed; says which versions work.
         Unsupported: another writer's columns, deletion vectors or partitions are in the way.
     """
     if (options.version is None) == (options.timestamp is None):
@@ -95,7 +95,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     now = clock()
     table = open_scope(target)
     if table is None:
-        raise NotFound(f"restore {target.scope}: it has no version yet, nothing was flushed")
+        raise NotFound(f"restore {target.scope}: it has no version yet, because nothing was flushed")
     _check(target, table)
     listing = open_store(target.location).list("")
     timeline = read_timeline(place_of(target.location), table.version, listing)
@@ -112,7 +112,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
 def replan_restore(
     target: ScopeTarget, options: RestoreOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
 ) -> RestorePlan:
-    """The plan anew, to the version that was planned, on the same version; or on the flush with which its apply began.
+    """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
 
     Raises:
         Moved: the table is at another version.
@@ -123,7 +123,7 @@ def replan_restore(
     to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
     plan = plan_restore(target, to, clock=clock)
     if plan.version != table.version:
-        raise Moved(f"{planned.scope} came to version {plan.version} while its restore was applied; plan again")
+        raise Moved(f"{planned.scope} moved to version {plan.version} while its restore was applied; plan again")
     return replace(plan, parameters=planned.parameters)
 
 
@@ -135,7 +135,7 @@ def run_restore(
     new_id: NewId,
     reach: Reach = no_faults,
 ) -> Steps[ScopeReport]:
-    """One strict commit, after a last look that every file that comes back is there.
+    """Makes one strict commit, after a last check that every file that comes back exists.
 
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
@@ -178,13 +178,13 @@ def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options
             raise _gone(target, table, timeline, present, f"there is no version {options.version}")
         if not timeline.has(options.version):
             raise _gone(
-                target, table, timeline, present, f"version {options.version} was given up by a vacuum, or has left the log"
+                target, table, timeline, present, f"version {options.version} was removed by a vacuum, or is no longer in the log"
             )
         return options.version
     moment = _utc(options.timestamp)
     found = timeline.at(moment)
     if found is None or not timeline.has(found):
-        what = f"no version that was there at {moment.isoformat()} is left"
+        what = f"no version from {moment.isoformat()} is left"
         raise _gone(target, table, timeline, present, what)
     return found
 
@@ -208,7 +208,7 @@ def _missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> li
 
 def _check(target: ScopeTarget, table: ScopeTable) -> None:
     """Raises:
-    Unsupported: the version's files alone are not its rows.
+    Unsupported: the version's rows are not simply those of its files.
     """
     mapped = table.delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
     if mapped or not (table.plain or _foreign(target, table)):
@@ -219,7 +219,7 @@ def _check(target: ScopeTarget, table: ScopeTable) -> None:
 
 
 def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
-    """Whether somebody changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
+    """Whether another writer changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
     return version_of(table.columns, target.schemas) is None
 
 
@@ -231,7 +231,7 @@ def _plan(
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
     asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
     changes = change.adds or change.removes or discards
-    again = "; the columns changed since, so the files that come are written again" if change.rewrites else ""
+    again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestorePlan(
         target=target,
         operation="restore",
@@ -240,10 +240,10 @@ def _plan(
         table=table,
         state=table.state(target.app_id),
         parameters={"version": str(source.version)} | asked | dict(change.parameters),
-        nothing="" if changes else f"it is in the state of version {source.version} already",
+        nothing="" if changes else f"it is already in the state of version {source.version}",
         summary=(
-            f"back to version {source.version}: {len(change.adds)} files with {metrics['rows_added']} rows come,"
-            f" {len(change.removes)} files with {metrics['rows_removed']} rows go{again}"
+            f"back to version {source.version}: adds {len(change.adds)} files with {metrics['rows_added']} rows,"
+            f" removes {len(change.removes)} files with {metrics['rows_removed']} rows{again}"
         ),
         metrics=metrics,
         files=_names(change.adds, change.removes),
@@ -272,7 +272,7 @@ def _names(adds: Iterable[NewFile], removes: Iterable[DataFile]) -> tuple[str, .
 
 
 def _stamp(job_id: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> CommitStamp:
-    """Metrics in the words of Delta's own RESTORE."""
+    """Metrics under the names of Delta's own RESTORE."""
     native = {
         "numRestoredFiles": metrics["files_added"],
         "numRemovedFiles": metrics["files_removed"],

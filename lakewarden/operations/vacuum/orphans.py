@@ -1,6 +1,6 @@
-"""Data files that no commit names: what a writer that died left behind, or what one that lives is about to commit.
+"""Data files that no commit names: left by a writer that died, or about to be committed by one that runs.
 
-Nobody can tell the two apart but by age, so `check` only counts them, and a vacuum takes those older than `ORPHAN_AGE`.
+Only age distinguishes the two, so `check` just counts them, and a vacuum removes those older than `ORPHAN_AGE`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ ORPHAN_AGE = timedelta(hours=24)
 
 
 def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
-    """Parquet files of the table: none below a hidden name, and none of another table inside this one's directory."""
+    """Parquet files of the table, without those below a hidden name or of another table inside this one's directory."""
     nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
     return [found for found in listing if _is_data(found.key) and not found.key.startswith(nested)]
 
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
-    """Those that no commit in the log names, and that are not live by a checkpoint."""
+    """The data files that no commit in the log names and no checkpoint has as live."""
     named = timeline.named | live
     known = named | {unquote(path) for path in named}
     return [found for found in data_files(listing) if found.key not in known]
 
 
 def unnamed_commits(listing: Sequence[StoredObject]) -> list[StoredObject]:
-    """Commits that never got their name (delta/commit_log/publish.py): their writers died, or are about to name them."""
+    """Commits that were never given their name (delta/commit_log/publish.py): their writers died, or are about to name them."""
     return [found for found in listing if version_of_unnamed(found.key) is not None]
 
 
-def told(found: Sequence[StoredObject], what: str, now: datetime) -> str:
-    """How many files they are that `what` says, how large and how old; empty where there are none."""
+def described(found: Sequence[StoredObject], what: str, now: datetime) -> str:
+    """Describes the files: `what` they are, how many, how large and how old; empty where there are none."""
     if not found:
         return ""
     size, oldest = sum(file.size for file in found), now - min(file.modified for file in found)

@@ -1,18 +1,18 @@
-"""Vacuum: deletes the files that no version inside the retention needs, and the log entries that nobody can ask for.
+"""Vacuum: deletes the files that no version inside the retention needs, and the log entries that no reader can use.
 
-What stays, whatever the clock of any writer said:
+What stays, whatever a writer's clock said:
 
-- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by the clock
-  of its writer or by that of the store, and of the versions in `keep_versions`; and so every live file;
+- every file of every version that was the newest at some moment since the horizon (`now` less the retention), by its
+  writer's clock or by the store's, and of the versions in `keep_versions`; so every live file too;
 - a file that no commit names, until it is older than the horizon *and* than a day: its writer may still be about to
   commit it. Our own writers commit strictly, so one that wrote before the horizon's commit can't commit after it;
-- in `_files/`, what rows refer to: of the newest version, of those in `keep_versions`, and in the log; and what is younger
-  than both;
-- a commit that never got its name, until it is as old as that (other writes that never ended: storage/leftovers.py);
-- `manifest.json`, and whatever else is no Parquet file or lies below a name that begins with `_` or `.`.
+- in `_files/`, the files that rows refer to, in the newest version, in those in `keep_versions` and in the log; and files
+  newer than both;
+- a commit that was never given its name, until it is as old as that (other unfinished writes: storage/leftovers.py);
+- `manifest.json`, and whatever else is not a Parquet file or is below a name that begins with `_` or `.`.
 
-The horizon is committed first, strictly (VACUUM START), and deletes come after it: deletes can't be fenced, but a restore
-that would need one of these files either came before, and then this commit is refused, or comes after, and sees it.
+The horizon is committed first, strictly (VACUUM START), and deletes follow: deletes cannot be fenced, but a restore that
+needs one of these files either came before, and then this commit is refused, or comes after, and sees it.
 """
 
 from __future__ import annotations
@@ -48,55 +48,55 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 SAFE_HOURS = 168
-"""A week: below it, a reader of an older version or a slow writer may lose files under its hands."""
+"""A week: below it, a reader of an older version or a slow writer may lose files while it runs."""
 
 _LOG_AGE = timedelta(days=30)
-"""Delta's own `logRetentionDuration`: a writer paused for longer could make a version number a second time."""
+"""Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
 
 _SKEW = timedelta(days=1)
-"""A commit's time may be so far ahead before a vacuum marks it: waiting until it has come costs less than a commit."""
+"""How far ahead a commit's time may be before a vacuum marks it: waiting for that time costs less than a commit."""
 
 _MARKS = "; a commit is dated after today, so the retention of what it replaced counts from this vacuum"
 
 _LONGEST = 24 * 365 * 1000
-"""Hours; to retain more is to retain everything, and a calendar of no more than nine thousand years would run out."""
+"""Hours; more than this retains everything, and would overflow a `datetime`."""
 
 _ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
 class VacuumOptions:
-    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` has to be said."""
+    """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` is required."""
 
     retain_hours: float | None = None
     force: bool = False
     keep_versions: tuple[int, ...] = ()
     keep_files: frozenset[str] = frozenset()
-    """Paths to which rows in the log refer."""
+    """Paths that rows in the log refer to."""
     latest: datetime | None = None
     """The horizon is not later than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VacuumPlan(ScopePlan):
-    """`data_files` go after the horizon's commit, `log_files` after them, in this order, then `stray`. `files` are all."""
+    """Deletes `data_files` after the horizon's commit, then `log_files`, in this order, then `stray`. `files` are all of them."""
 
     data_files: tuple[StoredObject, ...] = ()
     log_files: tuple[str, ...] = ()
     stray: tuple[str, ...] = ()
-    """Files of FILE columns to which no row refers."""
+    """Files of FILE columns that no row refers to."""
     marks: bool = False
-    """Whether the horizon is committed although no data file goes, so that a later vacuum can count from this one."""
+    """Whether to commit the horizon although no data file is deleted, so that a later vacuum can count from this one."""
     oldest: int = 0
     """The oldest version that an earlier vacuum left whole."""
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:
-    """Lists exactly what a run removes.
+    """Plans exactly what a run removes.
 
     Raises:
-        InvalidArgument: the retention is no number of hours, or below 168 without `force`.
-        NotFound: a version to keep is not there any more.
+        InvalidArgument: the retention is not a number of hours, or below 168 without `force`.
+        NotFound: a version to keep no longer exists.
     """
     hours = retention_of(target, options)
     now = clock()
@@ -144,7 +144,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
 def replan_vacuum(
     target: ScopeTarget, options: VacuumOptions, planned: PlannedScope, plan_id: str, *, clock: Clock
 ) -> VacuumPlan:
-    """The plan anew, of exactly these files. It commits its marks whatever goes, so that they tell that it was applied.
+    """Plans again with exactly these files. It commits its marks even if nothing is deleted, to show that it was applied.
 
     Raises:
         Moved: one of the files is needed again, or gone; or a vacuum moved the horizon.
@@ -160,9 +160,9 @@ def replan_vacuum(
     taken = {key for key in removable if plain_path(key) in wanted}
     kept = wanted - {plain_path(key) for key in taken}
     marks = [commit_of(target, planned, plan_id, mark) for mark in (VACUUM_START, VACUUM_END)] if kept else []
-    if kept and (marks[0] is None or marks[1] is not None):  # between its marks, an apply that died has left the rest
+    if kept and (marks[0] is None or marks[1] is not None):  # between its marks, an apply that died left the rest
         raise Moved(
-            f"{len(kept)} of the {len(planned.files)} files that were to be vacuumed from {planned.scope} are needed again, or"
+            f"{len(kept)} of the {len(planned.files)} files that a vacuum of {planned.scope} was to delete are needed again, or"
             f" gone: {min(kept)}; plan again"
         )
     return replace(
@@ -200,13 +200,13 @@ def run_vacuum(
     if plan.data_files or plan.marks:
         yield from _commit_horizon(plan, table, job_id, clock())
         reach("after-start")
-        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that made them right
+        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that allow them
         check_fresh(plan, clock())
         _delete(plan, reach)
         state = (yield from _commit_end(plan, job_id, clock, reach)).state
     if plan.log_files:
-        yield plan.target.uri  # the checkpoint that they go for was written by somebody who may have made nothing durable
-    check_fresh(plan, clock())  # names in the log are made again, should the table have begun anew
+        yield plan.target.uri  # the checkpoint that replaces them may have been written by another process that synced nothing
+    check_fresh(plan, clock())  # names in the log are used again if the table was recreated
     open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
     reach("after-log")
     return plan.done(state, plan.metrics, plan.files, clock())
@@ -215,11 +215,11 @@ def run_vacuum(
 def retention_of(target: ScopeTarget, options: VacuumOptions) -> float:
     hours = target.retention_hours if options.retain_hours is None else options.retain_hours
     if not math.isfinite(hours) or hours < 0:
-        raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is none; give a number from 0 on")
+        raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is not valid; give a number from 0 on")
     if hours < SAFE_HOURS and not options.force:
         raise InvalidArgument(
             f"vacuum {target.scope}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
-            f" restores still use would go. Retain {SAFE_HOURS} hours or more, or force it"
+            f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
         )
     return float(hours)
 
@@ -229,13 +229,13 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
     for version in wanted:
         if not timeline.has(version):
             raise NotFound(
-                f"version {version} can't be kept: it is not there any more; versions {timeline.oldest} to {timeline.newest} are"
+                f"version {version} cannot be kept: it no longer exists; versions {timeline.oldest} to {timeline.newest} do"
             )
     return tuple(sorted({version for version in wanted if version < oldest}))
 
 
 def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
-    """What was live at `oldest`, what came since, and what the kept versions hold; as the log spells paths and as stores do."""
+    """The paths that were live at `oldest`, were added since, or are in kept versions; as spelled by the log and by stores."""
     paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
     for version in {oldest, *kept} - {table.version}:
         if old := ScopeTable.open(table.location, version):
@@ -256,7 +256,7 @@ def _removable(
 
 
 def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
-    """Whether a commit names a file that is there and not live."""
+    """Whether a commit names a file that exists and is not live."""
     live = frozenset(unquote(file.path) for file in table.files())
     unnamed = orphans(listing, timeline, live)
     return any(found.key not in live for found in data_files(listing) if found not in unnamed)
@@ -277,9 +277,12 @@ def _all_needed(hours: float) -> str:
 
 def _summary(data: Sequence[StoredObject], log: Sequence[str], stray: Sequence[str], hours: float, oldest: int) -> str:
     size = sum(file.size for file in data)
-    files = f"{len(data)} files of {size} bytes go, which no version of the last {hours:g} hours needs"
+    files = f"{len(data)} files of {size} bytes, which no version of the last {hours:g} hours needs, are deleted"
     return f"{files}; version {oldest} is the oldest that still works" + "".join(
-        (f"; {len(log)} expired log files go" if log else "", f"; {len(stray)} files go to which no row refers" if stray else "")
+        (
+            f"; {len(log)} expired log files are deleted" if log else "",
+            f"; {len(stray)} files that no row refers to are deleted" if stray else "",
+        )
     )
 
 
@@ -298,7 +301,7 @@ def _delete(plan: VacuumPlan, reach: Reach) -> None:
 
 
 def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> Steps[Snapshot]:
-    """The second mark; others may commit meanwhile, so it goes on top of whatever is there."""
+    """Commits the second mark, on top of whatever others committed meanwhile."""
     metrics = {"numDeletedFiles": plan.metrics["files_deleted"], "sizeOfDeletedData": plan.metrics["bytes_deleted"]}
     stamp = CommitStamp(job_id, VACUUM_END, dict(plan.parameters) | {"status": "COMPLETED"}, metrics)
     for _ in range(_ATTEMPTS):
@@ -315,7 +318,7 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
         snapshot = table.snapshot(plan.target.app_id).after(version, (), (), now)
         renew_manifest(plan.target, table, snapshot, now)
         return snapshot
-    raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, and others kept committing before it could say so")
+    raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")
 
 
 def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[int]:

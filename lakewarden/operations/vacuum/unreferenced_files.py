@@ -1,6 +1,6 @@
-"""Files of FILE columns that no row refers to: what a writer that died stored, or what a plain write has replaced.
+"""Files of FILE columns that no row refers to: stored by a writer that died, or replaced by a plain write.
 
-One that lives stores a file before its row, so that only what is older than `ORPHAN_AGE` is nobody's.
+A running writer stores a file before its row, so only files older than `ORPHAN_AGE` are unreferenced for certain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ATTEMPTS = 10
 
 
 def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[str]]:
-    """By user, the paths to which rows in the log refer; to be looked at before the scopes' tables are.
+    """By user, the paths that rows in the log refer to; to be read before the scopes' tables.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
@@ -45,7 +45,7 @@ def _referred(rows: pa.Table, columns: Sequence[str]) -> frozenset[str]:
 def stray_files(
     listing: Sequence[StoredObject], target: ScopeTarget, versions: Iterable[ScopeTable], hot: frozenset[str]
 ) -> list[StoredObject]:
-    """Those to which neither these versions nor the log refer."""
+    """The files that neither these versions nor the log refer to."""
     stored = [found for found in listing if is_stored_file(found.key)]
     columns = file_columns(target.schema)
     if not stored or not columns:

@@ -489,7 +489,7 @@ def test_a_queued_erasure_that_fails_stays_asked_for_and_its_error_has_no_id(lak
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, copy)
     request = lake.ask_erasure("ann-7f3a")
-    with pytest.raises(Conflict, match="not all is gone") as caught:
+    with pytest.raises(Conflict, match="not everything is gone") as caught:
         lake.erase_asked(request)
     assert "ann-7f3a" not in str(caught.value)
     copy.unlink()

@@ -263,7 +263,7 @@ def test_cancelled_it_stays_and_may_be_moved_again(lake: Lakehouse, step: str) -
 def test_a_move_that_has_switched_can_only_be_ended(lake: Lakehouse, step: str) -> None:
     with pytest.raises(Died):
         _move(lake, reach=_dies(step))
-    with pytest.raises(InUse, match="end the move"):
+    with pytest.raises(InUse, match="complete the move"):
         lake.cancel_move(NOTES)
     lake.move(NOTES, "cold")
     _check_whole(lake)

@@ -101,7 +101,7 @@ def test_z_order_is_not_done_twice(tmp_path: Path) -> None:
     scope = _grid(tmp_path / "t", side=4)
     assert optimize(scope, "x", "y").outcome == "done"
     again = optimize(scope, "x", "y")
-    assert (again.outcome, again.reason) == ("skipped", "its files were clustered by x, y already, and none came since")
+    assert (again.outcome, again.reason) == ("skipped", "its files are already clustered by x, y, and none were added since")
     vacuum(scope, 40)
     assert optimize(scope, "x", "y").outcome == "skipped"
     assert optimize(scope, "y", "x").outcome == "done"
@@ -173,7 +173,7 @@ def test_a_vacuum_meanwhile_wins(tmp_path: Path) -> None:
     batches(scope, 4)
     flush(scope, people(1, name="new"), first_seq=20)
     report = optimize(scope, reach=then("after-data-file", lambda: vacuum(scope, 8)))
-    assert (report.outcome, report.reason) == ("skipped", "discarded: a vacuum began meanwhile")
+    assert (report.outcome, report.reason) == ("skipped", "discarded: a vacuum started meanwhile")
     assert len(rows_of(scope)) == 8
 
 

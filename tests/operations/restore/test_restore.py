@@ -71,7 +71,7 @@ def test_the_plan_says_what_would_come_and_go(tmp_path: Path) -> None:
     flush(scope, people(0, 1, 2, name="new"), first_seq=5)
     plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
     assert str(plan) == (
-        "restore chat.people[u_1] at version 1: back to version 0: 1 files with 2 rows come, 1 files with 3 rows go"
+        "restore chat.people[u_1] at version 1: back to version 0: adds 1 files with 2 rows, removes 1 files with 3 rows"
     )
     report = plan.report()
     assert report.outcome == "planned"
@@ -83,7 +83,7 @@ def test_the_plan_says_what_would_come_and_go(tmp_path: Path) -> None:
 def test_at_that_state_already(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 2)
-    assert (restore(scope, 1).outcome, restore(scope, 1).reason) == ("skipped", "it is in the state of version 1 already")
+    assert (restore(scope, 1).outcome, restore(scope, 1).reason) == ("skipped", "it is already in the state of version 1")
     restore(scope, 0)
     assert restore(scope, 0).outcome == "skipped"
     assert table_of(scope).version == 2
@@ -154,8 +154,8 @@ def test_by_timestamp(tmp_path: Path) -> None:
     assert plan.to == 1
     assert plan.parameters == {"version": "1", "timestamp": "2026-05-01T13:00:00.000+00:00"}
     assert plan_restore(scope, RestoreOptions(timestamp=_NOON.replace(tzinfo=None)), clock=later()).to == 0
-    assert restore(scope, timestamp=_NOON + timedelta(days=300)).reason == "it is in the state of version 2 already"
-    with pytest.raises(NotFound, match=r"no version that was there at 2026-05-01T11:00:00.*versions 0 to 2 still work"):
+    assert restore(scope, timestamp=_NOON + timedelta(days=300)).reason == "it is already in the state of version 2"
+    with pytest.raises(NotFound, match=r"no version from 2026-05-01T11:00:00.*versions 0 to 2 still work"):
         restore(scope, timestamp=_NOON - timedelta(hours=1))
 
 
@@ -194,7 +194,7 @@ def test_vacuumed_versions_are_refused(tmp_path: Path) -> None:
     batches(scope, 1, first=2)
     vacuum(scope, 8)
     for version in (0, 1, 2):
-        with pytest.raises(NotFound, match=rf"version {version} was given up by a vacuum.*versions 3 to 5 still work"):
+        with pytest.raises(NotFound, match=rf"version {version} was removed by a vacuum.*versions 3 to 5 still work"):
             restore(scope, version)
     restore(scope, 4)
     assert rows_of(scope) == people(*range(6))
