@@ -35,7 +35,7 @@ def change_user(warehouse: Warehouse, door: Door, user_id: str, change: UserChan
     now = warehouse.clock()
     with door.watched(f"user:{user_id}"):
         catalog = warehouse.catalog.change(lambda before: alter_user(before, user_id, change, door.session.role, now))
-    door.audit.note(door.session, "ALTER_USER", f"user:{user_id}", _told(change))
+    door.audit.note(door.session, "ALTER_USER", f"user:{user_id}", _described(change))
     return find_user(catalog, user_id)
 
 
@@ -50,7 +50,7 @@ def remove_user(warehouse: Warehouse, door: Door, user_id: str) -> None:
     door.audit.note(door.session, "DROP_USER", f"user:{user_id}")
 
 
-def _told(change: UserChange) -> str:
+def _described(change: UserChange) -> str:
     """What was set, in words that contain no secret."""
     said = {
         "password": change.password_hash and REDACTED,

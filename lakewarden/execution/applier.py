@@ -56,8 +56,8 @@ class Applier:
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
         if plan.operation in ("drop", "erase"):
             return refused or [replace(report, plan_id=plan_id) for report in self._removed(kept, found.done)]
-        asked = Asked(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
-        reports = self.operator.as_job(plan.operation, asked, lambda job_id: self._run(plan, job_id), None)
+        selection = Asked(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
+        reports = self.operator.as_job(plan.operation, selection, lambda job_id: self._run(plan, job_id), None)
         return [replace(report, plan_id=plan_id) for report in (*reports, *refused)]
 
     def _run(self, plan: Plan, job_id: str) -> list[ScopeReport]:
@@ -123,10 +123,10 @@ class Applier:
             Moved: a table of the plan changed; nothing was erased.
         """
         found = self._log.begin(plan_id, self._warehouse.clock())
-        asked = find_asked(self._warehouse.state, request)
-        if found.plan is None or found.plan.request != Request("erase", asked.tables, asked.user, deep=asked.deep):
+        erasure = find_asked(self._warehouse.state, request)
+        if found.plan is None or found.plan.request != Request("erase", erasure.tables, erasure.user, deep=erasure.deep):
             raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
-        with nameless(asked.user, request):
+        with nameless(erasure.user, request):
             check_standing(self._warehouse, found.plan)
         certificate = self.operator.erase_asked(request)
         self._log.finish(plan_id, DoneBy(certificate.id, f"certificate {certificate.id}"))

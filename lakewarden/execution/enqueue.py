@@ -13,31 +13,31 @@ from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
 
-def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, asked: Asked, to: str | None) -> Job:
+def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection: Asked, to: str | None) -> Job:
     """`to` is the storage of a move.
 
     Raises:
         NotFound, InvalidArgument, Unsupported, AlreadyActive: as `Lakehouse.enqueue`.
     """
     if operation == "move":
-        return _enqueue_move(warehouse, jobs, asked, to)
+        return _enqueue_move(warehouse, jobs, selection, to)
     if to is not None:
         raise InvalidArgument(f"only a move goes to a storage; {operation} works where the scopes lie")
     if operation == "evict":
-        evict(warehouse, asked.tables, asked.user, dry_run=True, job_id="")
+        evict(warehouse, selection.tables, selection.user, dry_run=True, job_id="")
     elif operation == "export":
-        if asked.tables or asked.user is None:
+        if selection.tables or selection.user is None:
             raise InvalidArgument("an export takes one user's tables, all of them: name the user, and no table")
-        check_user(asked.user)
+        check_user(selection.user)
     else:
-        targets_of(warehouse, warehouse.catalog.read(), asked.tables, asked.user)
-    return jobs.enqueue(operation, asked.parameters)
+        targets_of(warehouse, warehouse.catalog.read(), selection.tables, selection.user)
+    return jobs.enqueue(operation, selection.parameters)
 
 
-def _enqueue_move(warehouse: Warehouse, jobs: JobLog, asked: Asked, to: str | None) -> Job:
-    if len(asked.tables) != 1 or asked.user is not None or to is None:
+def _enqueue_move(warehouse: Warehouse, jobs: JobLog, selection: Asked, to: str | None) -> Job:
+    if len(selection.tables) != 1 or selection.user is not None or to is None:
         raise InvalidArgument("a move takes one table, with all its users, and the storage that it goes to")
     catalog = warehouse.catalog.read()
-    name = named_tables(catalog, asked.tables)[0].name
+    name = named_tables(catalog, selection.tables)[0].name
     begin_move(catalog, name, to, warehouse.base)
     return jobs.enqueue("move", Asked((str(name),)).parameters | {"to": to})

@@ -48,24 +48,24 @@ class Operator:
     engine: Engine
     jobs: JobLog
 
-    def flush(self, asked: Asked, job_id: str | None = None) -> list[ScopeReport]:
+    def flush(self, selection: Asked, job_id: str | None = None) -> list[ScopeReport]:
         """Raises as `flushable`, before anything is flushed."""
-        return self.flush_where(self.flushable(asked), asked.parameters, job_id)
+        return self.flush_where(self.flushable(selection), selection.parameters, job_id)
 
-    def flushable(self, asked: Asked) -> Callable[[Scope], bool]:
+    def flushable(self, selection: Asked) -> Callable[[Scope], bool]:
         """Returns which scopes a flush covers.
 
         Raises:
             NotFound: a table does not exist.
             InvalidArgument: an impossible user, or one for a SHARED table that was named.
         """
-        tables = named_tables(self.warehouse.catalog.read(), asked.tables)
-        if asked.user is not None:
-            check_user(asked.user)
-            for table in tables if asked.tables else ():
-                check_scope(table, Scope(table.name, asked.user))
+        tables = named_tables(self.warehouse.catalog.read(), selection.tables)
+        if selection.user is not None:
+            check_user(selection.user)
+            for table in tables if selection.tables else ():
+                check_scope(table, Scope(table.name, selection.user))
         names = {table.name for table in tables}
-        return lambda scope: scope.table in names and asked.user in (None, scope.user)
+        return lambda scope: scope.table in names and selection.user in (None, scope.user)
 
     def flush_where(
         self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None
@@ -78,11 +78,13 @@ class Operator:
             reports += self._compact_after(reports, parameters)
         return reports
 
-    def maintain(self, asked: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+    def maintain(self, selection: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            return maintain(self.warehouse, self.engine.run, asked.tables, asked.user, options, dry_run=dry_run, job_id=id_)
+            return maintain(
+                self.warehouse, self.engine.run, selection.tables, selection.user, options, dry_run=dry_run, job_id=id_
+            )
 
-        reports = self.as_job(operation_of(options), asked.parameters, work, job_id, keep=not dry_run)
+        reports = self.as_job(operation_of(options), selection.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
             forget_expired(self.warehouse, self.warehouse.catalog.read(), self.warehouse.logs.views().sound)
             self._sweep()
@@ -117,22 +119,22 @@ class Operator:
         self, table: TableName, user: str | None, options: RestoreOptions, *, discard: bool, dry_run: bool
     ) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            asked = Rewind(table, user, options, discard, dry_run, id_)
-            return rewind(self.warehouse, self.engine.run, self.flush_large, asked)
+            selection = Rewind(table, user, options, discard, dry_run, id_)
+            return rewind(self.warehouse, self.engine.run, self.flush_large, selection)
 
         moment = None if options.timestamp is None else options.timestamp.isoformat()
         target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
         return self.as_job("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
 
-    def evict(self, asked: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+    def evict(self, selection: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         """Raises:
         NotFound, Unsupported: a name is not a STREAM table's; nothing was evicted.
         """
 
         def work(id_: str) -> list[ScopeReport]:
-            return evict(self.warehouse, asked.tables, asked.user, dry_run=dry_run, job_id=id_)
+            return evict(self.warehouse, selection.tables, selection.user, dry_run=dry_run, job_id=id_)
 
-        return self.as_job("evict", asked.parameters, work, job_id, keep=not dry_run)
+        return self.as_job("evict", selection.parameters, work, job_id, keep=not dry_run)
 
     def drop(self, table: TableName, still: Callable[[], None] = lambda: None) -> list[ScopeReport]:
         """`still` is called while no other process can drop or move the table, and raises where it must not be dropped."""
@@ -202,53 +204,53 @@ class Operator:
             raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
         return export(self.warehouse, user, place, job_id)
 
-    def erase(self, asked: EraseAsked) -> Certificate:
+    def erase(self, erasure: EraseAsked) -> Certificate:
         """Raises as `operations.erase.run.erase`; the job log knows the user by the keyed hash alone."""
         started = self.warehouse.clock()
         job_id = new_job_id("erase", self.warehouse.clock, self.warehouse.new_id)
-        parameters = {"tables": ",".join(asked.tables), "deep": str(asked.deep)}
+        parameters = {"tables": ",".join(erasure.tables), "deep": str(erasure.deep)}
         keep = partial(self.jobs.keep, "erase", job_id, started)
         try:
-            certificate = erase(self.warehouse, self.engine.run, self.jobs, asked, job_id)
+            certificate = erase(self.warehouse, self.engine.run, self.jobs, erasure, job_id)
         except Conflict as error:
-            keep(parameters | {"user": self.warehouse.erasures.mark(asked.user)}, "failed", error.code)
+            keep(parameters | {"user": self.warehouse.erasures.mark(erasure.user)}, "failed", error.code)
             raise
         keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
         return certificate
 
     def erase_asked(self, request: str) -> Certificate:
         """Erases what was requested; raises as `erase`, with the keyed hash in place of the id, and the request stays."""
-        asked = find_asked(self.warehouse.state, request)
-        with nameless(asked.user, request):
+        erasure = find_asked(self.warehouse.state, request)
+        with nameless(erasure.user, request):
             try:
-                return self.erase(asked)
+                return self.erase(erasure)
             except LakewardenError:
-                keep_asked(self.warehouse.state, request, asked)
+                keep_asked(self.warehouse.state, request, erasure)
                 raise
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does."""
-        asked = Asked(request.tables, request.user)
+        selection = Asked(request.tables, request.user)
         match request.operation:
             case "flush":
-                return self.flush(asked, job_id)
+                return self.flush(selection, job_id)
             case "evict":
-                return self.evict(asked, dry_run=False, job_id=job_id)
+                return self.evict(selection, dry_run=False, job_id=job_id)
             case "restore":
                 return self.restore(*restore_of(request, self.warehouse), discard=request.discard_pending, dry_run=False)
             case _:
-                return self.maintain(asked, options_of(request, self.warehouse), dry_run=False, job_id=job_id)
+                return self.maintain(selection, options_of(request, self.warehouse), dry_run=False, job_id=job_id)
 
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Runs a queued job's request under its id."""
-        asked = Asked.of(job)
+        selection = Asked.of(job)
         match job.job_type:
             case "export":
-                return self._export_queued(asked.user or "", job.job_id)
+                return self._export_queued(selection.user or "", job.job_id)
             case "move":
-                return self.move(TableName.parse(asked.tables[0]), job.parameters["to"], job.job_id)
+                return self.move(TableName.parse(selection.tables[0]), job.parameters["to"], job.job_id)
             case operation:
-                return self.run(Request(operation, asked.tables, asked.user), job.job_id)
+                return self.run(Request(operation, selection.tables, selection.user), job.job_id)
 
     def as_job(
         self,

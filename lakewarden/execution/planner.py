@@ -52,9 +52,9 @@ class Planner:
         Raises:
             NotFound, InvalidArgument: no such erasure was requested.
         """
-        asked = find_asked(self._warehouse.state, request)
-        with nameless(asked.user, request):
-            return self.preview(Request("erase", asked.tables, asked.user, deep=asked.deep)).plan
+        erasure = find_asked(self._warehouse.state, request)
+        with nameless(erasure.user, request):
+            return self.preview(Request("erase", erasure.tables, erasure.user, deep=erasure.deep)).plan
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.
@@ -62,12 +62,12 @@ class Planner:
         Raises as `preview`.
         """
         check_request(request)
-        asked = Asked(request.tables, request.user)
+        selection = Asked(request.tables, request.user)
         match request.operation:
             case "flush":
-                return plan_flush(self._warehouse, self.operator.flushable(asked))
+                return plan_flush(self._warehouse, self.operator.flushable(selection))
             case "evict":
-                return self.operator.evict(asked, dry_run=True)
+                return self.operator.evict(selection, dry_run=True)
             case "drop":
                 return [plan_drop(self._warehouse, TableName.parse(request.tables[0]))]
             case "erase":
@@ -75,7 +75,7 @@ class Planner:
             case "restore":
                 return self.operator.restore(*restore_of(request, self._warehouse), discard=request.discard_pending, dry_run=True)
             case _:
-                return self.operator.maintain(asked, options_of(request, self._warehouse), dry_run=True)
+                return self.operator.maintain(selection, options_of(request, self._warehouse), dry_run=True)
 
     def due(self, tables: Sequence[str], due: Collection[Scope]) -> list[Plan]:
         """What maintenance would do now: a plan for each operation, in the order to apply them.

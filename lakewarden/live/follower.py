@@ -50,14 +50,14 @@ class Asked:
 class Follower:
     """Created by `begin`."""
 
-    def __init__(self, warehouse: Warehouse, feeds: Feeds, asked: Asked, select: Select) -> None:
-        table = find_table(warehouse.catalog.read(), asked.table)
+    def __init__(self, warehouse: Warehouse, feeds: Feeds, request: Asked, select: Select) -> None:
+        table = find_table(warehouse.catalog.read(), request.table)
         self._warehouse = warehouse
         self._feeds = feeds
-        self._asked = asked
+        self._request = request
         self._select = select
         self._table_id = table.id
-        self._user = asked.user or ""
+        self._user = request.user or ""
         self._mark = warehouse.erasures.mark(self._user)
         self._fold = Fold()
         self._live = LiveQueries(warehouse.state)
@@ -67,11 +67,11 @@ class Follower:
         """The `_seq` up to which everything was delivered."""
         now = warehouse.clock()
         live_id = f"LQ-{warehouse.new_id()[:12]}"
-        self._query = LiveQuery(live_id, table.log_id, str(asked.table), self._user, asked.query, asked.from_seq, now, now)
+        self._query = LiveQuery(live_id, table.log_id, str(request.table), self._user, request.query, request.from_seq, now, now)
 
     @property
     def from_seq(self) -> int | None:
-        return self._asked.from_seq
+        return self._request.from_seq
 
     @property
     def live_id(self) -> str:
@@ -84,7 +84,7 @@ class Follower:
             InvalidArgument: `from_seq` is too old (the message says which works), or was never given out.
         """
         table = self._table()
-        seq = self._asked.from_seq
+        seq = self._request.from_seq
         events = self._first(table) if seq is None else self._since(table, seq)
         self._live.ping(self._query)
         return self._counted(events)
@@ -100,16 +100,16 @@ class Follower:
             self._check(glance.trail, table)
             self._ping()
             try:
-                return self._counted(self._told(table, glance.trail, feed.chunks))
+                return self._counted(self._delivered(table, glance.trail, feed.chunks))
             except (Missing, Conflict):  # removed meanwhile, or written under columns newer than those looked up
                 feed.stale()
-        raise Conflict(f"{self._asked.table} was settled {_ATTEMPTS} times while it was followed; poll again")
+        raise Conflict(f"{self._request.table} was settled {_ATTEMPTS} times while it was followed; poll again")
 
     def leave(self) -> None:
         self._feeds.leave(self._query.log_id, self.live_id)
         self._live.end(self._query)
 
-    def _told(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
+    def _delivered(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
         """The events of a trail after the place, which moves to the trail's end."""
         ranges = self._ranges(table, trail, self.place)
         rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
@@ -123,11 +123,11 @@ class Follower:
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows in parts of the size matched at once; at least one part, so that the query is always tried."""
-        for start in range(0, max(1, rows.num_rows), self._asked.batch_rows):
-            yield rows.slice(start, min(self._asked.batch_rows, rows.num_rows))
+        for start in range(0, max(1, rows.num_rows), self._request.batch_rows):
+            yield rows.slice(start, min(self._request.batch_rows, rows.num_rows))
 
     def _table(self) -> Table:
-        table = find_table(self._warehouse.catalog.read(), self._asked.table)
+        table = find_table(self._warehouse.catalog.read(), self._request.table)
         if table.id != self._table_id:
             raise NotFound(f"the table {table.name} that was subscribed to was dropped; this is another of the same name")
         return table
@@ -139,7 +139,7 @@ class Follower:
         rows = _numbered(rows)
         matched = self._shown(table, rows)
         self._fold.begin(rows, table.schema, matched)
-        last = len(matched) if self._asked.last_rows is None else self._asked.last_rows
+        last = len(matched) if self._request.last_rows is None else self._request.last_rows
         return [Event("initial", max(each, NOTHING), matched[each]) for each in sorted(matched)[max(0, len(matched) - last) :]]
 
     def _now(self, table: Table) -> tuple[pa.Table, int]:
@@ -167,7 +167,7 @@ class Follower:
                 rows = _numbered(rows)
                 self._fold.begin(rows, table.schema, self._shown(table, rows))
                 self.place = seq
-                return self._told(table, trail, partial(self._read, table))
+                return self._delivered(table, trail, partial(self._read, table))
             except Missing:
                 continue
         raise self._always_settled(table)
@@ -190,7 +190,7 @@ class Follower:
         return [log.chunk(each) for each in ranges]
 
     def _target(self, table: Table) -> ScopeTarget:
-        return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._asked.user))
+        return self._warehouse.target(self._warehouse.catalog.read(), Scope(table.name, self._request.user))
 
     def _trail(self, table: Table) -> Trail:
         return self._warehouse.log(table).trail(NOTHING)
@@ -223,7 +223,7 @@ class Follower:
 
     def _check_open(self, signs: UserSigns) -> None:
         if signs.dropped:
-            raise NotFound(f"table {self._asked.table} was dropped")
+            raise NotFound(f"table {self._request.table} was dropped")
         if signs.closed:
             raise BeingErased(frozenset({self._user}))
 
@@ -231,9 +231,9 @@ class Follower:
         now = trail.signs(self._mark)
         self._check_open(now)
         if now.erased not in (None, self._began.erased):
-            raise Ended(f"the rows of {self._asked.table} that were delivered were erased; subscribe again")
+            raise Ended(f"the rows of {self._request.table} that were delivered were erased; subscribe again")
         if now.rewound not in (None, self._began.rewound):
-            raise Ended(f"{self._asked.table} was restored, so what was delivered no longer holds; subscribe again")
+            raise Ended(f"{self._request.table} was restored, so what was delivered no longer holds; subscribe again")
         if table.type != "STREAM" and not trail.complete_after(self.place):
             raise InvalidArgument(
                 f"subscription {self.live_id} was not polled for longer than rows are kept (log.retention_seconds): the oldest"

@@ -33,58 +33,58 @@ class Rewind:
     job_id: str
 
 
-def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind) -> list[ScopeReport]:
+def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, request: Rewind) -> list[ScopeReport]:
     """Plans every scope, and runs the plans that succeed; a scope whose plan fails keeps its pending rows as they are.
 
     Raises:
         NotFound, InvalidArgument: the table does not exist, or the user is invalid.
     """
     catalog = warehouse.catalog.read()
-    targets = targets_of(warehouse, catalog, [str(asked.table)], asked.user)
-    log = warehouse.log(find_table(catalog, asked.table))
+    targets = targets_of(warehouse, catalog, [str(request.table)], request.user)
+    log = warehouse.log(find_table(catalog, request.table))
     view = log.view()
-    plans = maintain_targets(warehouse, run, targets, asked.options, dry_run=True, job_id=asked.job_id)
-    if asked.dry_run:
-        return [replace(_with_pending(plan, view, asked), basis=replace(plan.basis, end=view.end)) for plan in plans]
+    plans = maintain_targets(warehouse, run, targets, request.options, dry_run=True, job_id=request.job_id)
+    if request.dry_run:
+        return [replace(_with_pending(plan, view, request), basis=replace(plan.basis, end=view.end)) for plan in plans]
     sound = [target for target, plan in zip(targets, plans, strict=True) if plan.fault is None]
-    made = {report.scope: report for report in _restored(warehouse, run, large, asked, sound, log, view)}
+    made = {report.scope: report for report in _restored(warehouse, run, large, request, sound, log, view)}
     return [made.get(plan.scope, plan) for plan in plans]
 
 
 def apply_rewind(
-    warehouse: Warehouse, run: Run, large: FlushLarge, asked: Rewind, targets: Sequence[ScopeTarget], applying: Applying
+    warehouse: Warehouse, run: Run, large: FlushLarge, request: Rewind, targets: Sequence[ScopeTarget], applying: Applying
 ) -> list[ScopeReport]:
     """Applies a plan; refuses scopes that have newer rows in the log, or another version.
 
     Raises:
         NotFound: the table was dropped.
     """
-    log = warehouse.log(find_table(warehouse.catalog.read(), asked.table))
+    log = warehouse.log(find_table(warehouse.catalog.read(), request.table))
     view = log.view()
     hot = [target for target in targets if (target.scope.user or "") in view.pending]
-    looks = maintain_targets(warehouse, run, hot, asked.options, dry_run=True, job_id=asked.job_id, applying=applying)
+    looks = maintain_targets(warehouse, run, hot, request.options, dry_run=True, job_id=request.job_id, applying=applying)
     held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
     for target in hot:
         if target.scope not in held and (late := _late(view, applying.scopes[target.scope])) is not None:
             held[target.scope] = failed_report(target, "restore", late, warehouse.clock())
     ready = [target for target in targets if target.scope not in held]
-    return [*held.values(), *_restored(warehouse, run, large, asked, ready, log, view, applying)]
+    return [*held.values(), *_restored(warehouse, run, large, request, ready, log, view, applying)]
 
 
 def _restored(
     warehouse: Warehouse,
     run: Run,
     large: FlushLarge,
-    asked: Rewind,
+    request: Rewind,
     targets: Sequence[ScopeTarget],
     log: TableLog,
     view: LogView,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
-    if asked.discard_pending:
-        reports = _discard(warehouse, run, asked, targets, log, view, applying)
+    if request.discard_pending:
+        reports = _discard(warehouse, run, request, targets, log, view, applying)
     else:
-        reports = _flush_first(warehouse, run, large, asked, targets, view, applying)
+        reports = _flush_first(warehouse, run, large, request, targets, view, applying)
     if marks := [warehouse.erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
         log.note_rewound(marks)
     return reports
@@ -107,7 +107,7 @@ def _flush_first(
     warehouse: Warehouse,
     run: Run,
     large: FlushLarge,
-    asked: Rewind,
+    request: Rewind,
     targets: Sequence[ScopeTarget],
     view: LogView,
     applying: Applying | None = None,
@@ -116,23 +116,23 @@ def _flush_first(
     cannot be read, one report for the whole table says so; then any scope may have pending rows, and none is restored."""
     scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
     upto = None if applying is None else Upto(applying.plan_id, {view.log_id: _end(applying)})
-    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=asked.job_id, upto=upto) if scopes else []
+    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=request.job_id, upto=upto) if scopes else []
     faults = {report.scope: report for report in flushed if report.fault}
-    of_the_log = faults.get(Scope(asked.table, None))
+    of_the_log = faults.get(Scope(request.table, None))
     failed = {
         target.scope: replace(report, scope=target.scope, operation="restore", location=target.location)
         for target in targets
         if (report := faults.get(target.scope, of_the_log)) is not None
     }
     ready = [target for target in targets if target.scope not in failed]
-    done = maintain_targets(warehouse, run, ready, asked.options, dry_run=False, job_id=asked.job_id, applying=applying)
+    done = maintain_targets(warehouse, run, ready, request.options, dry_run=False, job_id=request.job_id, applying=applying)
     return [*failed.values(), *done]
 
 
 def _discard(
     warehouse: Warehouse,
     run: Run,
-    asked: Rewind,
+    request: Rewind,
     targets: Sequence[ScopeTarget],
     log: TableLog,
     view: LogView,
@@ -141,18 +141,18 @@ def _discard(
     """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""
     log.make_durable(view)
     end = view.end if applying is None else _end(applying)
-    options = replace(asked.options, discard_to=end)
-    reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=asked.job_id, applying=applying)
+    options = replace(request.options, discard_to=end)
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=request.job_id, applying=applying)
     settled = {report.scope.user or "": end for report in reports if report.fault is None}
     if settled:
         log.settle(view, settled)
     return reports
 
 
-def _with_pending(plan: ScopeReport, view: LogView, asked: Rewind) -> ScopeReport:
+def _with_pending(plan: ScopeReport, view: LogView, request: Rewind) -> ScopeReport:
     """The plan, with what would happen to the scope's pending rows."""
     pending = view.pending.get(plan.scope.user or "")
     if pending is None or plan.fault is not None:
         return plan
-    fate = "would be dropped" if asked.discard_pending else "would be flushed first, and then removed too"
+    fate = "would be dropped" if request.discard_pending else "would be flushed first, and then removed too"
     return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")

@@ -17,9 +17,9 @@ from lakewarden.warehouse import Warehouse, find_table
 def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
     """Runs only the search: is anything of the user left?"""
     catalog = warehouse.catalog.read()
-    asked = EraseAsked(check_user(user), tuple(names), "", deep)
+    request = EraseAsked(check_user(user), tuple(names), "", deep)
     mark = warehouse.erasures.mark(user)
-    return search(what_to_search(warehouse, catalog, tables_of_users(catalog, names), asked, mark, (), versions=True))
+    return search(what_to_search(warehouse, catalog, tables_of_users(catalog, names), request, mark, (), versions=True))
 
 
 def tables_of_users(catalog: Catalog, names: Sequence[str]) -> list[Table]:
@@ -42,7 +42,7 @@ def what_to_search(
     warehouse: Warehouse,
     catalog: Catalog,
     tables: Sequence[Table],
-    asked: EraseAsked,
+    request: EraseAsked,
     mark: str,
     exports: tuple[str, ...],
     *,
@@ -52,14 +52,14 @@ def what_to_search(
     others = [table for table in catalog.tables.values() if table.id not in ids]
     return Search(
         warehouse=warehouse.uri,
-        user=asked.user,
+        user=request.user,
         mark=mark,
         suspects=tuple(_suspects(warehouse, catalog, tables, everywhere=True)),
         others=tuple(_suspects(warehouse, catalog, others, everywhere=False)),
         storages=tuple(warehouse.location(storage) for storage in catalog.storages.values()),
         exports=exports,
-        whole=not asked.tables,
-        deep=asked.deep,
+        whole=not request.tables,
+        deep=request.deep,
         versions=versions,
     )
 

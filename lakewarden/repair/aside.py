@@ -1,7 +1,7 @@
-"""Putting damaged objects aside: nothing that a repair takes out of a scope's table is deleted.
+"""Puts damaged objects aside: a repair deletes nothing that it takes out of a scope's table.
 
-They go to `_quarantine/<job id>/` in the scope's own directory. Delta readers and vacuums pass that directory over; an
-erasure removes it with the rest of the scope, and the search behind an erasure looks into it.
+They are moved to `_quarantine/<job id>/` in the scope's own directory. Delta readers and vacuums skip that directory. An
+erasure removes it with the rest of the scope, and the search after an erasure looks into it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUARANTINE = "_quarantine"
 
 
 def put_aside(location: Location, names: Iterable[str], job_id: str) -> tuple[str, ...]:
-    """Moves objects of a scope into the quarantine of this job; returns their names there. Those already gone are skipped.
+    """Moves objects of a scope into the quarantine of this job; returns their names there. Objects already gone are skipped.
 
     Raises:
         Conflict: an object changed while it was moved; it is at its old place.
@@ -38,7 +38,7 @@ def quarantined(name: str, job_id: str) -> str:
 
 
 def _renamed(root: Path, name: str, job_id: str) -> str:
-    """A rename, and a look at what was renamed: another process may have put a sound commit there since it was read."""
+    """Renames, then checks what was renamed: another process may have put a sound commit there since it was read."""
     source, target = root / name, root / quarantined(name, job_id)
     with delta_errors(f"cannot put {source} aside"):
         try:
@@ -55,7 +55,7 @@ def _renamed(root: Path, name: str, job_id: str) -> str:
 
 
 def _copied(location: Location, name: str, job_id: str) -> str:
-    """Objects of a bucket never change under their name, so a copy and a deletion do."""
+    """Objects of a bucket never change under their name, so it copies and deletes."""
     place = place_of(location)
     try:
         data = place.read(name)

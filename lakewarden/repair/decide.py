@@ -1,6 +1,6 @@
-"""Which rows a repaired scope holds. A pure decision over what was found of the scope, whatever it was found in.
+"""Decides which rows a repaired scope holds: a pure function of what was found of the scope, from any source.
 
-A row comes back only where its later deletion can be excluded (docs/decisions/0021-repair.md). The others are set apart:
+A row comes back only if a later deletion can be excluded (docs/decisions/0021-repair.md). The others are set apart:
 an operator who knows better may write them again.
 """
 
@@ -27,11 +27,11 @@ class Decided:
 
 
 SURVIVED = "_survived"
-"""Column of rows that were found: up to which `_seq` no deletion took the row, as far as where it was found tells."""
+"""Column of found rows: the `_seq` up to which no deletion removed the row, as far as its source shows."""
 
 
 def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_upto: int) -> Decided:
-    """The newest row of each key; a tombstone hides the older ones.
+    """Returns the newest row of each key; a tombstone hides the older ones.
 
     Args:
         base: rows of the last version that can be read (the newest schema's columns and `_seq`).
@@ -52,7 +52,7 @@ def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_up
 
 
 def with_survival(rows: pa.Table, upto: int | None) -> pa.Table:
-    """Rows that were found where deletions up to this `_seq` had been applied; None: each only up to its own."""
+    """Adds the column to rows from a source where deletions up to this `_seq` had been applied; None: each only up to its own."""
     column = rows.column(SEQ) if upto is None else pa.chunked_array([pa.repeat(pa.scalar(upto, pa.int64()), rows.num_rows)])
     return rows.append_column(SURVIVED, column)
 

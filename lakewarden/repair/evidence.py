@@ -1,6 +1,6 @@
-"""What is left of a damaged scope: the last version whose files are all there, and rows that later commits had brought.
+"""What is left of a damaged scope: the last version whose files all exist, and rows that later commits had added.
 
-A version's files count as there when they have their sizes. Rows that no readable version shows come from batch files,
+A file counts as present when it has its recorded size. Rows that no readable version shows come from batch files,
 whose footers name their scope and their `_seq`, and from the write log with its history, which has the tombstones too.
 """
 
@@ -48,21 +48,20 @@ class Base:
 
 @dataclass(frozen=True)
 class Later:
-    """What the readable commits above a base say: the last `_seq` behind which a flush deleted rows, whether a restore is among
-    them."""
+    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any is a restore."""
 
     last_delete: int
     restored: bool
 
 
 def missing_files(files: Sequence[DataFile], sizes: Mapping[str, int]) -> tuple[DataFile, ...]:
-    """Those that are not there, or not with their size."""
+    """The files that do not exist, or do not have their recorded size."""
     return tuple(file for file in files if sizes.get(file.path) != file.size)
 
 
 def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
     """The last version that was ever committed, by the manifest beside the table, if that is the manifest of that version and
-    all its files are there. Then nothing is lost but the commit."""
+    all its files are there. Then only the commit is lost."""
     target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
     manifest = read_manifest(target.location)
     if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
@@ -79,14 +78,14 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
 
 
 def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> Base:
-    """Goes back from `newest` to the first version whose files are all there and can be read; never below a fence."""
+    """Goes back from `newest` to the first version whose files all exist and can be read; never below a fence."""
     for table in _versions(target, newest):
         if missing_files(table.files(), sizes):
             continue
         try:
             rows = read_rows(table, target.schemas)
         except Corrupt:
-            continue  # a file that has its size and not its content
+            continue  # a file with its size but not its content
         known = table.watermark(target.app_id)
         return Base(table.version, NOTHING if known is None else known, rows, frozenset(file.path for file in table.files()))
     return Base(None, NOTHING, empty_rows(target.schema), frozenset())
@@ -104,7 +103,7 @@ def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeT
         try:
             table = ScopeTable.open(target.location, version)
         except NotFound:
-            return  # it has left the log
+            return  # the version is no longer in the log
         except Corrupt:
             continue
         if table is not None:
@@ -129,7 +128,7 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
 
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
     """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
-    has them: a file's rows survived what was deleted up to the flush that wrote it."""
+    has them. A file's rows survived the deletions up to the flush that wrote it."""
     parts = [
         rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
     ]
@@ -143,7 +142,7 @@ def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[p
             return
         rows = opened.read(read_schema(target.schema), {})
     except LakewardenError:
-        return  # torn: what it held is found elsewhere or lost
+        return  # torn: its rows are found elsewhere or lost
     own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
     if own.num_rows:
         newest = pc.max(rows.column(SEQ)).as_py()
@@ -161,10 +160,10 @@ def _as_log(target: ScopeTarget, rows: pa.Table) -> pa.Table:
 
 
 def rows_of_log(log: LogReader, target: ScopeTarget, ranges: Sequence[RowRange], upto: int) -> pa.Table:
-    """Rows and tombstones that the log and its history still have of the scope, not beyond `upto`, as `decide` has them.
+    """The scope's rows and tombstones that the log and its history still have, not beyond `upto`, as `decide` has them.
 
     Raises:
-        Missing: the log was cleaned meanwhile.
+        Missing: objects of the log were removed meanwhile.
     """
     wanted = [each for each in ranges if each.first_seq <= upto]
     rows = decode([log.chunk(each) for each in wanted], wanted, target.schemas)

@@ -1,9 +1,9 @@
-"""The repair of a table's floors: what cannot be read of one copy is rebuilt from the others.
+"""Repairs a table's floors: objects that cannot be read in one copy are rebuilt from the others.
 
-Each storage's copy knows the scopes that are on it, and the state's copy knows all. Notes can be put together in any order, so
-each damaged copy gets all that the sound objects know. Where a note may have been lost from both, the scopes say what they
-have: then a table that is older than it was cannot be told from one that is whole. What the write log has settled of each is
-still compared with it afterwards (repair/look.py).
+Each storage's copy has the scopes that are on it, and the state's copy has all. Notes can be joined in any order, so each
+damaged copy gets everything in the sound objects. If a note may have been lost from both, the scopes' own state counts: a
+table that is older than it was then looks the same as one that is whole. What the write log has settled of each is still
+compared with it afterwards (repair/look.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakewarden.warehouse import Warehouse
 
 
 def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, *, dry_run: bool) -> list[Repaired]:
-    """Rebuilds the table's floors; at most one report, none where all can be read.
+    """Rebuilds the table's floors; returns one report, or none where all can be read.
 
     Raises:
         StorageUnavailable: something cannot be read, and a storage is away, whose copy is needed.
@@ -54,7 +54,7 @@ def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, *, dry_run
 
 
 def _leave_out(stored: Iterable[FloorLook]) -> bool:
-    """Whether the storages' copies may lack a note that the state's had."""
+    """Whether the storages' copies may lack a note that the state's copy had."""
     looks = list(stored)
     return any(look.unreadable for look in looks) or all(look.position == NOTHING for look in looks)
 
@@ -72,13 +72,13 @@ def _targets(warehouse: Warehouse, catalog: Catalog, table: Table) -> list[Scope
 
 
 def _said(targets: Iterable[ScopeTarget]) -> dict[str, Known]:
-    """What scopes have now, by keyed hash. Any row may have been deleted: nothing says which were not."""
+    """What scopes have now, by keyed hash. Any row counts as possibly deleted, since nothing shows which were not."""
     found = {}
     for target in targets:
         try:
             table = open_place(target)
         except Corrupt:
-            continue  # its repair finds that out
+            continue  # the scope's own repair reports it
         if table is not None and not copied_from(table, target):
             state = table.state(target.app_id)
             found[target.mark] = Known(state.version, state.last_seq, state.rows, state.last_seq)

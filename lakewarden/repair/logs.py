@@ -1,4 +1,4 @@
-"""The repair of one table's write log: what is lost of it is given up, and it goes on behind all that was ever settled."""
+"""Repairs one table's write log: gives up what is lost, and continues it after everything that was ever settled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lakewarden.warehouse import Warehouse
 
 
 def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled: int, *, dry_run: bool) -> list[Repaired]:
-    """Gives up what is lost; at most one report, none where nothing is.
+    """Gives up what is lost; returns one report, or none where nothing is.
 
     Args:
         settled: the last position that is known to have been settled. What is missing up to it is in the tables: a cut was
-            lost, and no row.
+            lost, but no row.
     """
     if not faults:
         return []
@@ -31,7 +31,7 @@ def without_lost(warehouse: Warehouse, table: Table, faults: LogFaults, settled:
 
 
 def behind(warehouse: Warehouse, table: Table, position: int, watermarks: Mapping[str, int], *, dry_run: bool) -> list[Repaired]:
-    """Cuts the log behind a position.
+    """Cuts the log after a position.
 
     Args:
         watermarks: up to which `_seq` each user's rows are in the user's table.

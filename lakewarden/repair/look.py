@@ -1,4 +1,4 @@
-"""What is wrong with one scope's Delta table: a look that changes nothing."""
+"""Finds what is wrong with one scope's Delta table, without changing anything."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Look:
 
     @cached_property
     def missing(self) -> tuple[DataFile, ...]:
-        """Live files that are not there, or not with their size."""
+        """Live files that do not exist, or do not have their recorded size."""
         return () if self.newest is None else missing_files(self.newest.files(), self.sizes)
 
 
@@ -50,7 +50,7 @@ def look_at(task: RepairTask) -> Look:
     try:
         newest = ScopeTable.open(target.location)
     except Corrupt:
-        newest = None  # nothing of its log can be read
+        newest = None  # its log cannot be read at all
     foreign = "" if newest is None else copied_from(newest, target)
     if newest is None or foreign:
         return Look(damage, foreign, None, NOTHING, listing)
@@ -59,13 +59,13 @@ def look_at(task: RepairTask) -> Look:
 
 
 def top_faults(look: Look) -> list[str]:
-    """What stands in the way at the top of the Delta log, and can be put aside."""
+    """Damage at the top of the Delta log that can be put aside."""
     torn = [f"commit {version} is empty or cut off" for version in look.damage.torn]
     return [*torn, *(f"{name} cannot be read" for name in look.damage.checkpoints)]
 
 
 def row_faults(task: RepairTask, look: Look) -> list[str]:
-    """Why acknowledged rows are missing, or are not where readers find them; none where all are there."""
+    """Why acknowledged rows are missing, or are not where readers find them; empty where none are."""
     if look.foreign:
         return [f"the directory was copied here: {look.foreign}"]
     faults = []

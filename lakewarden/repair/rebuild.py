@@ -1,4 +1,4 @@
-"""The rows that a scope has after its repair, and how they compare with what was there and with what had been committed."""
+"""Rebuilds a scope's rows, and compares them with what was there and with what had been committed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rebuild(task: RepairTask, look: Look) -> Rebuilt:
 
 
 def _lost(expected: int | None, decided: Decided) -> int | None:
-    """How many rows were not found; None where it is not known, as where some of those that were set apart may be among them."""
+    """How many rows were not found; None where that is unknown, as when rows that were set apart may be among them."""
     if expected is None or (expected > decided.rows.num_rows and decided.doubtful.num_rows):
         return None
     return max(0, expected - decided.rows.num_rows)
@@ -62,7 +62,7 @@ def _doubt(task: RepairTask, look: Look, base: Base, watermark: int) -> int:
 
 
 def _unerased(rows: pa.Table, upto: int) -> pa.Table:
-    """Without what an erasure had taken out."""
+    """The rows without those that an erasure had removed."""
     return rows if upto == NOTHING else rows.filter(pc.field(SEQ) > upto)
 
 

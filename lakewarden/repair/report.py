@@ -1,4 +1,4 @@
-"""What a repair found and did."""
+"""The report of a repair: what it found and did."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Repaired:
     reason: str = ""
     """What was wrong, and what was done about it."""
     put_aside: tuple[str, ...] = ()
-    """Objects that were moved out of the way, relative to the scope (or the log): where they are now."""
+    """Objects that were moved aside: their new names, relative to the scope (or the log)."""
     rows_recovered: int = 0
-    """Rows that readers see again."""
+    """How many rows readers see again."""
     rows_quarantined: int = 0
     """Rows that were found but may have been deleted: they are in a file under `put_aside`."""
     rows_lost: int | None = 0
     """Rows that were acknowledged and were not found; None where their number is not known."""
     version: int | None = None
-    """The scope's Delta version afterwards."""
+    """The scope's Delta version after the repair."""
     watermark: int = NOTHING
     """Its watermark, `NOTHING` where it has none."""
     rows: int = 0

@@ -1,8 +1,8 @@
-"""Repair: what damage has hidden becomes readable again, and what is gone is said (docs/decisions/0021-repair.md).
+"""Repair: makes what damage has hidden readable again, and reports what is lost (docs/decisions/0021-repair.md).
 
-Table by table, under the table's lock: first its floors are rebuilt, and what is lost of its write log is given up; then each
-scope is put together from its table, the log and the log's history; last, where the log ends below what was settled, it goes on
-behind that.
+It goes table by table, under the table's lock. First it rebuilds the floors and gives up what is lost of the write log. Then
+it rebuilds each scope from its table, the log and the log's history. Last, if the log ends below what was settled, the log
+continues after that.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 _SCOPE_COST = 1 << 20
-"""Bytes that a scope weighs in a pack: most are sound, and a damaged one is read whole."""
+"""The assumed bytes of a scope in a pack: most are sound, and a damaged one is read whole."""
 
 
 @dataclass(frozen=True)
 class Request:
     """What to repair: some tables (all where none is named), one user's scopes or all.
 
-    `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other says.
+    `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other shows.
     """
 
     tables: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str) -> lis
     """A report for each damaged log, and one for each scope.
 
     Raises:
-        NotFound, InvalidArgument: no such table, or an impossible user; nothing was done.
-        StorageUnavailable: a storage is away, or is not the one that this warehouse uses; its tables were not looked at.
+        NotFound, InvalidArgument: the table does not exist, or the user is invalid; nothing was done.
+        StorageUnavailable: a storage is away, or is not the one that this warehouse uses; its tables were not checked.
     """
     catalog = warehouse.catalog.read()
     found: list[Repaired] = []
@@ -89,14 +89,14 @@ class _TableRepair:
         table, log, dry_run = self.table, self.warehouse.log(self.table), self.request.dry_run
         floors = mend_floors(self.warehouse, self.catalog, table, dry_run=dry_run)
         if floors and dry_run:
-            return floors  # until they can be read, what is known of no scope can be compared
+            return floors  # without them no scope can be compared with what is recorded
         targets = self._targets()
         Presence.of(targets).check()
         settled = self._settled()
         faults = log.faults()
         logs = without_lost(self.warehouse, table, faults, settled, dry_run=dry_run)
         if faults and dry_run:
-            return logs  # until they are given up, the log cannot be read, and its rows are what scopes are repaired from
+            return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
         trail = log.trail(NOTHING)
         scopes = self._scopes(targets, trail, settled)
         last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
@@ -107,7 +107,7 @@ class _TableRepair:
         return floors + logs + scopes
 
     def _targets(self) -> list[ScopeTarget]:
-        """Every scope, or that of the user; those that only their directories tell of are registered first."""
+        """Every scope, or the user's; scopes known only from their directories are registered first."""
         if not can(self.table.type, "cold tier"):
             return []
         if self.request.restored and not self.request.dry_run:
@@ -118,7 +118,7 @@ class _TableRepair:
         return [self.warehouse.target(self.catalog, scope) for scope in scopes]
 
     def _settled(self) -> int:
-        """The last position that a floor knows to be settled."""
+        """The last position that a floor records as settled."""
         if not (self.warehouse.identifies and can(self.table.type, "cold tier")):
             return NOTHING
         locations = (self.warehouse.location(storage) for storage in self.catalog.storages.values())
@@ -160,6 +160,6 @@ class _TableRepair:
         )
 
     def _tell_subscribers(self, marks: Sequence[str]) -> None:
-        """Rows changed that no row of the log tells of, as with a restore."""
+        """Rows changed without rows in the log, as with a restore."""
         if marks and any(marks):
             self.warehouse.log(self.table).note_rewound(marks)

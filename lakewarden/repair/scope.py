@@ -1,9 +1,9 @@
 """The repair of one scope's Delta table.
 
-Damage at the top of its log (a torn commit, a checkpoint that cannot be read) is put aside. Where acknowledged rows are
-missing after that, the scope's rows are put together from what is left (evidence, decide) and committed as a new version
-behind the last one that ever was: the numbers of lost versions are taken by commits that say so, since a process that slept
-may still hold a snapshot of one.
+Damage at the top of its log (a torn commit, a checkpoint that cannot be read) is put aside. If acknowledged rows are
+missing after that, the scope's rows are rebuilt from what is left (evidence, decide) and committed as a new version after
+the last one that ever existed. The numbers of lost versions are filled by commits that say so, since a paused process may
+still hold a snapshot of one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _as_it_is(task: RepairTask, look: Look) -> Repaired:
 
 
 def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: Repaired) -> Steps[Repaired]:
-    """First the doubtful rows are set apart, so that whatever dies in between leaves them where they were, or there."""
+    """Sets the doubtful rows apart first, so that a crash leaves them at their old place or there."""
     location = task.target.location
     apart = _set_apart(task, rebuilt.decided.doubtful) if rebuilt is not None else ()
     yield location.uri
@@ -79,15 +79,15 @@ def _carry_out(task: RepairTask, look: Look, rebuilt: Rebuilt | None, planned: R
 
 
 def _in_the_way(look: Look) -> list[str]:
-    """All of a table that is another scope's, or of which nothing can be read; else what is damaged at the top of its log."""
+    """The whole table, if it is another scope's or cannot be read at all; else the damage at the top of its log."""
     if look.newest is None:
         return [found.key for found in look.listing if not found.key.startswith(f"{QUARANTINE}/")]
-    hint = {LAST_CHECKPOINT} if look.damage.checkpoints else set()  # readers do without it, but not where it misleads them
+    hint = {LAST_CHECKPOINT} if look.damage.checkpoints else set()  # readers do not need it, but it must not mislead them
     return [*map(commit_name, look.damage.torn), *sorted({*look.damage.checkpoints, *hint})]
 
 
 def _set_apart(task: RepairTask, rows: pa.Table) -> tuple[str, ...]:
-    """Writes rows that may have been deleted where no reader of the table looks."""
+    """Writes rows that may have been deleted to a place that no reader of the table uses."""
     if not rows.num_rows:
         return ()
     return (write_file(task.target, rows, quarantined(f"rows-{random_id()}.parquet", task.job_id)).path,)
@@ -142,12 +142,12 @@ def _behind_the_last(task: RepairTask) -> Steps[ScopeTable]:
 def _table(task: RepairTask) -> ScopeTable:
     table = ScopeTable.open(task.target.location)
     if table is None:
-        raise Conflict(f"{task.target.scope}: its table vanished while it was repaired; repair again")
+        raise Conflict(f"{task.target.scope}: its table disappeared during the repair; repair again")
     return table
 
 
 def _reopened(task: RepairTask) -> int | None:
-    """The version that readers find now; the manifest is made to show it."""
+    """Returns the version that readers find now, after writing it to the manifest."""
     table = ScopeTable.open(task.target.location)
     if table is None:
         return None

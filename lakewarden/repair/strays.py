@@ -1,6 +1,6 @@
-"""Scopes that have a table and are not in the list of scopes: a state from an older backup does not know them.
+"""Finds scopes that have a table but are not in the list of scopes, as with a state from an older backup.
 
-Their directories are found by listing the table's place; their commits say whose they are.
+It lists the table's place for their directories; their commits name the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakewarden.warehouse import Warehouse
 
 
 def unlisted_users(warehouse: Warehouse, catalog: Catalog, table: Table) -> frozenset[str]:
-    """Users of a table who have a scope, by what is on its storage, and are not in the registry."""
+    """The users of a table who have a scope on its storage and are not in the registry."""
     if table.type == "SHARED":
         return frozenset()
     known = warehouse.registry.users(table.id)

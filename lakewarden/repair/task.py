@@ -1,4 +1,4 @@
-"""One scope to be repaired, as it crosses to a task."""
+"""One scope to repair, as it is sent to a task."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class RepairTask:
     ranges: tuple[RowRange, ...]
     """Where the log and its history hold rows of the scope."""
     complete_after: int
-    """Every row and tombstone beyond it is in `ranges`."""
+    """Every row and tombstone after this `_seq` is in `ranges`."""
     settled_upto: int
-    """Flushes have settled the scope's rows at least up to it."""
+    """Flushes have settled the scope's rows at least up to this `_seq`."""
     erased_upto: int
-    """The user was erased; no older row comes back."""
+    """The `_seq` at which the user was erased; no older row comes back."""
     rewound_upto: int
-    """A restore of the scope came before it."""
+    """A restore of the scope came before this `_seq`."""
     dry_run: bool
     job_id: str
     clock: CarriedClock
@@ -44,6 +44,6 @@ class RepairTask:
 
     @property
     def known(self) -> Known | None:
-        """What the floor knows of the scope's table; None of one that was given up."""
+        """What the floor records of the scope's table; None if it was given up."""
         known = self.target.known
         return None if known is None or known.forgotten else known

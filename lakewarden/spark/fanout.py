@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _LOOK_EVERY = 0.25
-"""Seconds between two looks at how far a job is; only a progress bar waits for them."""
+"""Seconds between two checks of a job's progress; only a progress bar waits for them."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SparkFanOut:
     def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
         """Raises:
         StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
-        LakewardenError: what `advance` raised to stop the work; no further task was begun.
+        LakewardenError: what `advance` raised to stop the work; no further task was started.
         """
         if not items:
             return []
@@ -59,7 +59,7 @@ class SparkFanOut:
         return [results[index] for index in range(len(items))]
 
     def _pack_bytes(self, items: Sequence[Sized[T]], context: SparkContext) -> int:
-        """At least four packs a core where there is enough to share, so that no core idles behind the last pack."""
+        """At least four packs a core where there is enough work, so that no core idles while the last pack runs."""
         fair = sum(item.bytes for item in items) // (4 * context.defaultParallelism) + 1
         return min(self.settings.task_bytes, max(fair, _SMALLEST_PACK))
 
@@ -78,7 +78,7 @@ def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:
 
 
 def _forget_archives() -> None:
-    """Spares the worker's next task a third of a second.
+    """Saves the worker's next task a third of a second.
 
     Before each task pyspark invalidates the import caches, for which Python reads the directory of every archive that it
     ever looked into: pyspark's own, and those of its JARs. Forgotten ones are opened again if an import comes to them.
@@ -89,23 +89,23 @@ def _forget_archives() -> None:
 
 @contextmanager
 def _progress(context: SparkContext, group: str, a_task: float, total: int, advance: Advance) -> Iterator[list[LakewardenError]]:
-    """Tells `advance` while the job runs, and the rest when it ended well. Yields what `advance` stopped the job with."""
+    """Calls `advance` while the job runs, and with the rest on success. Yields the error by which `advance` stopped the job."""
     ended = threading.Event()
     stops: list[LakewardenError] = []
-    told = 0
+    reported = 0
 
     def look() -> None:
-        nonlocal told
+        nonlocal reported
         while not ended.wait(_LOOK_EVERY):
             if stops:
                 context.cancelJobGroup(group)  # again and again: it does nothing to a job that is not submitted yet
                 continue
             seen = int(_finished_tasks(context, group) * a_task)
             try:
-                advance(max(seen - told, 0))
+                advance(max(seen - reported, 0))
             except LakewardenError as stop:
                 stops.append(stop)
-            told = max(seen, told)
+            reported = max(seen, reported)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -114,7 +114,7 @@ def _progress(context: SparkContext, group: str, a_task: float, total: int, adva
     finally:
         ended.set()
         watcher.join()
-    advance(total - told)
+    advance(total - reported)
 
 
 def _finished_tasks(context: SparkContext, group: str) -> int:

@@ -1,4 +1,4 @@
-"""Finds the Java that Spark needs, and says so in one line when it is not there."""
+"""Finds the Java that Spark needs, and reports in one line if it is missing."""
 
 from __future__ import annotations
 

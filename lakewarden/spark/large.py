@@ -1,7 +1,7 @@
 """The flush of a scope that is too large for one task: read, merged and written by Spark, committed like any other.
 
 Spark reads and writes through our own functions (`mapInArrow`), so file names, field ids, footers and statistics are those of
-every other flush. Where that is asked for, it reads and writes by itself, over `s3a://` (docs/decisions/0015).
+every other flush. On request Spark reads and writes by itself, over `s3a://` (docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("schema_version", pa.int32()),
 ]
 _NEW_FILE = pa.schema(_COLUMNS)
-"""The fields of `NewFile`, as a writing task returns them."""
+"""The fields of `NewFile`, as a task that writes returns them."""
 
 
 def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
-    """Flushes one scope with the whole cluster, by the very drain of a small one.
+    """Flushes one scope with the whole cluster, through the same drain as a small one.
 
     Args:
-        over_s3a: let Spark itself read and write what lies on S3; the session has to have the connector.
+        over_s3a: let Spark itself read and write objects on S3; the session has to have the connector.
     """
 
     def steps() -> Steps[ScopeReport]:
@@ -74,7 +74,7 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
 
 @dataclass(frozen=True)
 class _LargeHot:
-    """A `HotScope` whose rows stay in the log: it hands on where they lie."""
+    """A `HotScope` whose rows stay in the log: it passes on their places."""
 
     scope: LogScope
 
@@ -112,7 +112,7 @@ class _LargeCold:
             yield from self.apply.commit_written(self._written(rows, end), end)
 
     def _written(self, pending: PendingRows, end: int) -> Written:
-        """Writes what replaces the files that may hold a pending key, and counts what that changes."""
+        """Writes files that replace those that may hold a pending key, and counts the changes."""
         hot = self._newest(self._hot(pending, end)).cache()
         try:
             replaced = self._candidates(hot)
@@ -139,7 +139,7 @@ class _LargeCold:
     def _cold(self, files: Sequence[DataFile]) -> DataFrame:
         table, location, schema = self.apply.table, self._target.location, rows_schema(self._target.schema)
         paths = [file.path for file in files]
-        # columns of an older version are found by id, which is our own reader's business
+        # columns of an older version are found by id, which only our own reader does
         by_name = self._native and files and not self.apply.evolved()
         if by_name and s3a.reaches(self._session, location, paths, os.environ):
             return s3a.read(self._session, location, paths, schema)
@@ -208,7 +208,7 @@ def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str
 
 
 def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes a partition's rows as one data file and tells what it wrote."""
+    """Writes a partition's rows as one data file and returns its description."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]

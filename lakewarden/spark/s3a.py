@@ -1,4 +1,4 @@
-"""Spark's own way to objects on S3, `s3a://`: the JARs that it needs, and how it finds a bucket."""
+"""Spark's own access to S3, `s3a://`: the JARs that it needs, and how it finds a bucket."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
 from lakewarden.storage.options import s3a_options
 
 HADOOP = "3.4.2"
-"""The one that pyspark brings: the connector has to be of the same version."""
+"""pyspark's Hadoop version: the connector has to have the same."""
 
 _SDK = "2.29.52"
-"""The one that this Hadoop was built with."""
+"""The version that this Hadoop was built with."""
 
 PACKAGES = (
     f"org.apache.hadoop:hadoop-aws:{HADOOP}",
@@ -30,7 +30,7 @@ PACKAGES = (
 )
 
 EXCLUDED = ("software.amazon.awssdk:bundle",)
-"""Every service of Amazon's in one JAR of 640 MB. What the connector uses of it are the modules above: 13 MB."""
+"""All of Amazon's services in one JAR of 640 MB. The connector only uses the modules above: 13 MB."""
 
 CONF = {
     "spark.jars.excludes": ",".join(EXCLUDED),
@@ -40,16 +40,16 @@ CONF = {
 
 
 _WHOLE = {"multipart.uploads.enabled": "false"}
-"""A file is one request. Of an upload in parts that dies, the parts stay, with the rows in them, where no listing shows them."""
+"""A file is one request. If an upload in parts dies, its parts stay, with rows in them, where no listing shows them."""
 
 _NO_NAME = re.compile(r"[\[\]{}*?\\:]")
 """What Hadoop does not take for a plain part of a path."""
 
 
 def connect(session: SparkSession, location: Location, environment: Mapping[str, str]) -> bool:
-    """Tells this session how the location's bucket is reached. Credentials are told by the names of their variables.
+    """Configures this session to reach the location's bucket. Credentials are given by the names of their variables.
 
-    Returns False, and changes nothing, where the session reaches a bucket of that name in another way already: Hadoop
+    Returns False, and changes nothing, if the session already reaches a bucket of that name in another way: Hadoop
     keeps one connection for a name.
 
     Raises:
@@ -77,7 +77,7 @@ def read(session: SparkSession, location: Location, paths: Sequence[str], schema
 
     Raises:
         Corrupt: a file is missing.
-        StorageRefused, StorageUnavailable: the store says no, or cannot be reached.
+        StorageRefused, StorageUnavailable: the store refuses, or cannot be reached.
     """
     with explained(f"cannot read the files of {location} over s3a"):
         return session.read.schema(from_arrow_schema(schema)).parquet(*(uri(location, path) for path in paths))

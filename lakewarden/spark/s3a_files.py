@@ -1,8 +1,8 @@
-"""Data files on S3 that Spark itself writes, over `s3a://`: by Delta's own writer, and committed by nobody yet.
+"""Data files on S3 that Spark itself writes over `s3a://`, with Delta's own writer, without committing them.
 
-Delta's writer needs no committer of Hadoop's: a task puts its files where they stay, under names that no other file has, and
-the driver is told which of them count. What a task or driver that dies leaves behind are whole files, which tell whose they
-are, and which a vacuum removes (docs/decisions/0015).
+Delta's writer needs no Hadoop committer: a task writes its files at their final place, under unique names, and reports to the
+driver which of them count. A task or driver that dies leaves whole files, which name their scope and which a vacuum removes
+(docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from lakewarden.spark import s3a
 from lakewarden.target import ScopeTarget
 
 _OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
-"""Delta's statistics are not looked at: its texts are shorter than ours, its moments less exact."""
+"""Delta's statistics are not used: its texts are shorter than ours, its timestamps less exact."""
 
 LARGEST = 1 << 30
 """Bytes of a file: S3 takes five times as much in one request, and partitions are not all of one size."""
 
 
 def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
-    """Writes one file for each partition that has rows, into a folder of the scope that nobody else has.
+    """Writes one file for each partition that has rows, into a folder of the scope that no other writer has.
 
     Raises:
-        StorageRefused, StorageUnavailable: the store says no, or cannot be reached; what was written is an orphan.
+        StorageRefused, StorageUnavailable: the store refuses, or cannot be reached; what was written is an orphan.
     """
     with s3a.explained(f"cannot write files of {target.location} over s3a"):
         found = _written(_described(rows, target), s3a.uri(target.location, folder), target.compression)
     files = [spark_file(target, f"{folder}/{one.path}", one.size) for one in found]
     kept = [file for file in files if file.rows]
     place = place_of(target.location)
-    place.delete(set(place.names(folder)) - {file.path for file in kept})  # of tasks that were tried again, and of none
+    place.delete(set(place.names(folder)) - {file.path for file in kept})  # files of retried tasks, or of none
     return kept
 
 
@@ -52,7 +52,7 @@ class _Written:
 
 
 def _written(rows: DataFrame, uri: str, compression: str) -> list[_Written]:
-    """Lets a transaction of Delta's write, on a table that is not there, and leaves it at that."""
+    """Writes through a Delta transaction on a table that does not exist, and never commits it."""
     session = rows.sparkSession
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # of the session: a new one takes seconds
     jvm: Any = session._jvm  # pyspark's own way to it
@@ -73,7 +73,7 @@ def _metadata(rows: DataFrame) -> str:
 
 
 def _described(rows: DataFrame, target: ScopeTarget) -> DataFrame:
-    """The columns in their order, with what is to stand in the footer: their ids, and with `_seq` whose rows they are."""
+    """The columns in their order, with the footer's metadata: their ids, and at `_seq` the scope of the rows."""
     schema = file_schema(target.schema)
     return rows.select(*(F.col(field.name).alias(field.name, metadata=_said(field, target)) for field in schema))
 

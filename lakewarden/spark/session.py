@@ -44,11 +44,11 @@ _SESSION = {
 }
 
 _ARCHIVE = "environment"
-"""The directory that a packed environment of executors becomes."""
+"""The directory that a packed environment is unpacked to on executors."""
 
 
 def spark_conf(settings: SparkSettings) -> dict[str, str]:
-    """All that the session is started with, the user's own settings last."""
+    """All settings of the session, the user's own last."""
     memory = {"spark.driver.memory": settings.driver_memory}
     archive = {"spark.archives": f"{settings.executor_archive}#{_ARCHIVE}"} if settings.executor_archive else {}
     connector = s3a.CONF if settings.s3a else {}
@@ -60,7 +60,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
 
     Raises:
         Unsupported: Java is missing or too old.
-        StorageUnavailable: the master can't be reached, or the JARs can't be had.
+        StorageUnavailable: the master cannot be reached, or the JARs cannot be downloaded.
     """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", _executors_python(settings))
@@ -80,7 +80,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
 
 
 def _executors_python(settings: SparkSettings) -> str:
-    """That of the packed environment where there is one, which Spark unpacks into a task's directory; else the same path."""
+    """The packed environment's Python where there is one, which Spark unpacks into a task's directory; else the same path."""
     return f"./{_ARCHIVE}/bin/python" if settings.executor_archive else sys.executable
 
 
@@ -88,7 +88,7 @@ def _executors_python(settings: SparkSettings) -> str:
 def _quiet_jvm() -> Iterator[Path]:
     """Sends what the JVM writes to standard error to a file, for its whole life: it inherits the descriptor.
 
-    A command's standard error is for its one clear line, not for resolution reports of JARs.
+    A command's standard error is for its one error line, not for resolution reports of JARs.
     """
     log = Path(tempfile.gettempdir()) / f"lakewarden-spark-{os.getpid()}.log"
     sys.stderr.flush()
@@ -104,7 +104,7 @@ def _quiet_jvm() -> Iterator[Path]:
 
 
 def _package_archive() -> Path:
-    """This very package as a zip, so that executors run the driver's code without being prepared for it."""
+    """This package as a zip, so that executors run the driver's code without an installation."""
     root = Path(__file__).parents[1]
     archive = Path(tempfile.mkdtemp(prefix="lakewarden-")) / "lakewarden.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:

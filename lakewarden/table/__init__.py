@@ -1,4 +1,4 @@
-"""A table as people use it: what they give becomes changes of the log, what they ask for is read from log and files."""
+"""One table for its callers: writes become changes of the log, reads combine the log and the files."""
 
 from lakewarden.table.client import TableClient, WriteMode
 from lakewarden.table.filed import FileMode

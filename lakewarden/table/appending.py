@@ -1,4 +1,4 @@
-"""Batches that go to the log right behind what was read of it, with the files that they bring along."""
+"""Appends batches to the log right after what was read of it, with the files that they refer to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lakewarden.table.reader import TableReader
 from lakewarden.warehouse import find_table
 
 _ATTEMPTS = 20
-"""Rounds of read and append that a call takes part in before it says CONFLICT; each lost one is somebody's success."""
+"""Attempts to read and append before a call raises CONFLICT; each lost one is another writer's success."""
 
 _KEYS_KNOWN = 100
-"""Rows of an insert whose keys are compared with those of others that come at the same time; of more, it is all rows."""
+"""The most rows of an insert whose keys are compared with concurrent ones; a larger insert conflicts with all rows."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableAppender:
     reader: TableReader
 
     def append(self, batch: LogBatch) -> Receipt:
-        """Behind whatever is there."""
+        """Appends after whatever is there."""
         return self.reader.log.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
 
     def insert(self, batch: LogBatch, filing: Filing) -> Receipt:
@@ -53,10 +53,10 @@ class TableAppender:
         return self.behind(unless_taken, filing, self._keys_alone(batch))
 
     def behind(self, decide: Callable[[], LogBatch], filing: Filing, keys: Touched | None = None) -> Receipt:
-        """Reads, decides and appends, right behind what was read; starts again when others appended in between.
+        """Reads, decides and appends right after what was read; starts again if others appended in between.
 
         Args:
-            keys: which rows are read and written, where it is not all of the users'.
+            keys: the rows that are read and written, if not all of the users'.
         """
         table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
@@ -75,21 +75,21 @@ class TableAppender:
                 filing.settle(held, self._brought(batch))
                 return receipt
             raise Conflict(f"{table.name} was written to {_ATTEMPTS} times in between; try again")
-        except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be there, and need their files
+        except (Terminal, Conflict, BeingErased) as error:  # after any other error the rows may be stored, and need their files
             filing.undo()
             if isinstance(error, BeingErased) and filing.noted is not None and filing.user is not None:
                 warehouse.registry.withdraw(table.id, filing.noted, {filing.user})
             raise
 
     def filing(self, user: str | None, files: Files = ()) -> Filing:
-        """For the files of a change of one scope."""
+        """The files of a change in one scope."""
         noted = self._keep_place(check_user(user)) if files and user is not None else None
         return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
 
     def _keys_alone(self, batch: LogBatch) -> Touched | None:
         """By user, the keys of the rows, where an insert touches no other; None where they are many."""
         schema = self.reader.table.schema
-        if batch.rows.num_rows > _KEYS_KNOWN or file_columns(schema):  # whether others refer to a file, all rows tell
+        if batch.rows.num_rows > _KEYS_KNOWN or file_columns(schema):  # only all rows show whether others refer to a file
             return None
         found: dict[str, set[tuple[object, ...]]] = {}
         columns = (batch.rows.column(name).to_pylist() for name in schema.primary_key)
@@ -98,9 +98,9 @@ class TableAppender:
         return {user: frozenset(keys) for user, keys in found.items()}
 
     def _keep_place(self, user: str) -> str | None:
-        """Notes the scope before anything lies there, so that it is found when the table is dropped, and never moves.
+        """Registers the scope before anything is stored there, so that a drop finds it and its place stays fixed.
 
-        Returns the key of a new note. A user who is being erased gets none.
+        Returns the key of a new entry. A user who is being erased gets none.
         """
         table, warehouse = self.reader.table, self.reader.warehouse
         if self.reader.log.signs(warehouse.erasures.mark(user)).closed:
@@ -110,7 +110,7 @@ class TableAppender:
         return None if known else warehouse.registry.add(table.id, {user})
 
     def _held(self, batch: LogBatch) -> Iterator[Held]:
-        """The files that the live rows have which a batch replaces or removes, and no other row."""
+        """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
         columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
             live = self.reader.scan(Wanted((*key, *columns)), user)
@@ -138,7 +138,7 @@ class TableAppender:
 
 
 def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
-    """The files that rows refer to and others do not: who copies a row copies the reference, and both have the one file."""
+    """The files that rows refer to and others do not: copying a row copies its reference, and both share the file."""
     texts = pa.chunked_array([chunk for name in columns for chunk in rows.column(name).chunks], pa.string()).drop_null()
     alike = [others.filter(pc.is_in(others.column(name), value_set=texts)).select([name]) for name in columns]
     shared = {ref.path for rows in alike for ref in references(rows, rows.column_names)}

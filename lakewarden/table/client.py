@@ -1,4 +1,4 @@
-"""The doors to one table: write, delete, read, files, history, leases."""
+"""The interface to one table: write, delete, read, files, history, leases."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ WriteMode = Literal["upsert", "insert"]
 
 @dataclass(frozen=True)
 class TableClient:
-    """One table of an open warehouse; made by `Lakehouse.table`."""
+    """One table of an open warehouse; created by `Lakehouse.table`."""
 
     warehouse: Warehouse
     table: Table
     log: TableLog
     author: str = OPERATOR.user
-    """Who writes; of USER and STREAM tables, rows are their scope's user's."""
+    """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, table: Table) -> TableClient:
@@ -80,16 +80,16 @@ class TableClient:
             mode: `upsert` replaces a live key, `insert` refuses it. A STREAM table only appends: there both do.
 
         Raises:
-            InvalidArgument: an unknown column; or the user is missing, impossible, or not wanted.
+            InvalidArgument: an unknown column; or the user is missing, invalid, or not allowed.
             ConstraintViolation: a value of the wrong type or range, NULL in a key or a NOT NULL column, a key twice in the
                 call, or, under `insert`, a key that is live. Nothing was written.
         """
         if mode not in ("upsert", "insert"):
-            raise InvalidArgument(f"mode {mode!r} is none; write with mode='upsert' or mode='insert'")
+            raise InvalidArgument(f"mode {mode!r} does not exist; write with mode='upsert' or mode='insert'")
         return self.write_taken(self.take_files(rows, user), user=user, user_column=user_column, mode=mode)
 
     def delete(self, key_rows: Rows, *, user: str | None = None, user_column: str | None = None) -> Receipt:
-        """Appends tombstones for the rows with these primary keys; a key that is not there is no error."""
+        """Appends tombstones for the rows with these primary keys; a key that does not exist is not an error."""
         if self.table.schema.append_only:
             return self._delete_rows_of(*self._intake.keys(key_rows, user, user_column))
         batch = self._intake.deletes(key_rows, user, user_column)
@@ -108,16 +108,16 @@ class TableClient:
         user: str | None = None,
         mode: FileMode = "upsert",
     ) -> FileRef:
-        """Stores a file beside the scope and writes the row, whose column then refers to it. What it replaces is removed.
+        """Stores a file beside the scope and writes the row, whose column then refers to it. A file that it replaces is removed.
 
         Args:
             row: the whole row, but for the column.
             mime: guessed from the name, where it is not given.
-            mode: as in `write`; or `merge`, where a row that is there keeps what `row` leaves out.
+            mode: as in `write`; or `merge`, where an existing row keeps what `row` leaves out.
 
         Raises:
-            InvalidArgument: no such FILE column; too large a file, or of a type that is not allowed.
-            ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither it nor the file is there.
+            InvalidArgument: the FILE column does not exist; the file is too large, or its type is not allowed.
+            ConstraintViolation, Conflict: the row was refused, or the table is being moved. Neither row nor file is stored.
         """
         return self._filed.put(row, column, Upload(name, data, mime), user, mode)
 
@@ -125,16 +125,16 @@ class TableClient:
         """The file that a row refers to, checked against its checksum.
 
         Raises:
-            NotFound: no such row, or it refers to no file, or the file was removed meanwhile.
+            NotFound: the row does not exist or refers to no file, or the file was removed meanwhile.
             Corrupt: the bytes are not those that were stored.
         """
         return self._filed.get(key, column, user)
 
     def delete_file(self, key: Mapping[str, object], column: str, *, user: str | None = None) -> None:
-        """Sets the column of a row to NULL and removes the file; a row without one is no error.
+        """Sets the column of a row to NULL and removes the file; a row without one is not an error.
 
         Raises:
-            NotFound: no such row.
+            NotFound: the row does not exist.
         """
         self._filed.delete(key, column, user)
 
@@ -153,7 +153,7 @@ class TableClient:
     def write_taken(
         self, taken: Taken, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
     ) -> Receipt:
-        """As `write`, of rows that refer to their files already."""
+        """As `write`, for rows that already refer to their files."""
         batch = self._intake.upserts(taken.rows, user, user_column)
         filing = self._appender.filing(user, taken.files)
         if mode == "insert" and not self.table.schema.append_only:
@@ -161,10 +161,10 @@ class TableClient:
         return self._appender.behind(lambda: batch, filing) if taken.files else self._appender.append(batch)
 
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
-        """Takes rows of a STREAM table away by their `_seq`; one that is not there is no error.
+        """Deletes rows of a STREAM table by their `_seq`; one that does not exist is not an error.
 
         Raises:
-            Unsupported: another table: its rows go by their primary key.
+            Unsupported: not a STREAM table; its rows are deleted by their primary key.
         """
         if not self.table.schema.append_only:
             raise Unsupported(f"{self.table.name} is a {self.table.type} table: its rows are deleted by their primary key")
@@ -176,12 +176,12 @@ class TableClient:
 
         Args:
             freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush. A STREAM
-                table has none, and is always read strongly: the rows whose time is not over.
+                table has none, and is always read strongly: the rows that have not expired.
         """
         return self.scan(EVERYTHING, user=user, freshness=freshness).drop_columns([SEQ])
 
     def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
-        """A part of the scope's rows, in no particular order; without columns named, all of them and `_seq`."""
+        """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named."""
         return self.reader.scan(wanted, user, freshness)
 
     def revise(
@@ -193,12 +193,12 @@ class TableClient:
         delete: bool = False,
         files: Files = (),
     ) -> int:
-        """Reads the scope, lets `decide` make rows of it, and appends them right behind what was read.
+        """Reads the scope, lets `decide` turn it into rows, and appends them right after what was read.
 
         Args:
-            decide: gets what is wanted of the live rows, and returns those to write, or with `delete` the keys of those to
-                remove. Called again when others wrote meanwhile.
-            files: what `take_files` took out of the rows; those that `decide` writes no row for do not stay.
+            decide: takes the wanted part of the live rows, and returns those to write, or with `delete` the keys of those to
+                remove. Called again if others wrote meanwhile.
+            files: from `take_files`; those that `decide` writes no row for are removed.
 
         Returns:
             How many rows were written.
@@ -224,27 +224,27 @@ class TableClient:
         """The scope's commits, newest first; `before_version` is the cursor of the next page."""
 
         def read(target: ScopeTarget) -> tuple[list[HistoryEntry], bool]:
-            # never sure: the old place of a scope that was moved meanwhile has a log of its own
+            # never certain: the old place of a scope that was moved meanwhile has a log of its own
             return history(target, limit, before_version), False
 
         return where_it_lies(partial(self.reader.target, user), read)
 
     def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
-        """Keeps a version, the newest where none is given, for so long: no vacuum takes its files from under a reader.
+        """Leases a version, the newest where none is given, for some time: no vacuum removes its files while a reader uses them.
 
         Raises:
-            InvalidArgument: not between a moment and 30 days.
-            NotFound: no such version, or it is older than the retention keeps.
+            InvalidArgument: the time is not above 0 and up to 30 days.
+            NotFound: the version does not exist, or is older than the retention.
             Conflict: the table is being moved, and its old place emptied.
         """
         warehouse = self.warehouse
         target = self.reader.target(user)
         lease = hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
-        # looked at when the lease is there: a move that goes unseen here has seen it, and waits
+        # checked after the lease is stored: a move that is not seen here has seen the lease, and waits
         moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
         if moving or self.reader.target(user).location != target.location:
             release(warehouse.state, lease)
-            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version when that is over")
+            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version after the move")
         return lease
 
     def release(self, lease: Lease) -> None:

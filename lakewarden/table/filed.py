@@ -1,4 +1,4 @@
-"""FILE columns: files that lie beside a scope, and rows that refer to them."""
+"""FILE columns: files stored beside a scope, and rows that refer to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FileMode = Literal["upsert", "insert", "merge"]
 
 
 class Rewritable(Protocol):
-    """A table whose rows are read and written, as `TableClient` does it."""
+    """Reads and writes the rows of a table, as `TableClient` does."""
 
     @property
     def warehouse(self) -> Warehouse: ...
@@ -39,7 +39,7 @@ class Rewritable(Protocol):
 
 @dataclass(frozen=True)
 class FiledRows:
-    """The files that the rows of a table refer to; errors are those of the client's doors of these names."""
+    """The files that the rows of a table refer to; errors are those of the client's methods of the same names."""
 
     client: Rewritable
 
@@ -103,7 +103,7 @@ class FiledRows:
             raise InvalidArgument(f"{table.name} has no FILE column {column!r}; it has {there}")
 
     def _over(self, live: pa.Table, given: pa.Table) -> pa.Table:
-        """One row over the live one of its key, which keeps what the row leaves out."""
+        """Merges one row into the live one of its key, which keeps what the row leaves out."""
         there = self.client.reader.row_of(live, given)
         for name in given.column_names if there.num_rows else ():
             there = there.set_column(self.client.table.schema.names.index(name), name, given.column(name))

@@ -1,4 +1,4 @@
-"""Rows of an export, written for a user of this warehouse."""
+"""Imports rows of an export for a user of this warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people give, checked and made a batch of the log."""
+"""Checks the rows that callers give, and makes them a batch of the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TableIntake:
     clock: Clock
     new_id: NewId
     author: str
-    """What CURRENT_USER() gives on a SHARED table."""
+    """The value of CURRENT_USER() on a SHARED table."""
 
     def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
         """Raises:
@@ -40,7 +40,7 @@ class TableIntake:
         return log_batch(self.table.schema, gone, users, DELETE)
 
     def keys(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> tuple[pa.Table, pa.Array[Any]]:
-        """Primary keys, and whose they are."""
+        """Primary keys, and their users."""
         given, users = self._with_users(key_rows, user, user_column)
         return keys(self.table.schema, given, users), users
 

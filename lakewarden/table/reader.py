@@ -1,4 +1,4 @@
-"""Where the scopes of one table lie, and what is in them."""
+"""Finds and reads the scopes of one table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakewarden.warehouse import Warehouse, check_scope, find_table
 
 @dataclass(frozen=True)
 class TableReader:
-    """The table is as it was when it was opened; where its scopes lie is looked up each time."""
+    """The table is as of its opening; the places of its scopes are looked up each time."""
 
     warehouse: Warehouse
     table: Table
@@ -39,7 +39,7 @@ class TableReader:
     def scan(self, wanted: Wanted, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """As `TableClient.scan`."""
         if freshness not in ("strong", "eventual"):
-            raise InvalidArgument(f"freshness {freshness!r} is none; read with 'strong' or 'eventual'")
+            raise InvalidArgument(f"freshness {freshness!r} does not exist; read with 'strong' or 'eventual'")
         if self.table.schema.append_only:
             rows = self.stream(user)
         elif freshness == "eventual":
@@ -51,13 +51,13 @@ class TableReader:
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def stream(self, user: str | None) -> pa.Table:
-        """The rows of a STREAM table's scope whose time is not over."""
+        """The unexpired rows of a STREAM table's scope."""
         table = find_table(self.warehouse.catalog.read(), self.table.name)
         check_scope(table, Scope(table.name, user))
         return read_stream_scope(self.warehouse, table, user or "")
 
     def row_of(self, live: pa.Table, row: pa.Table) -> pa.Table:
-        """The live row with a row's key, without `_seq`. A key that is left to its default is no row's yet."""
+        """The live row with a row's key, without `_seq`. A key that is left to its default matches no row yet."""
         key = self.table.schema.primary_key
         whole = set(key) <= set(row.column_names)
         found = live.filter(matches(live, keys(self.table.schema, row.select(key)), key)) if whole else live.slice(0, 0)

@@ -1,4 +1,4 @@
-"""A place as boto3 knows it, for listings that show what lies behind the objects."""
+"""A place as boto3 addresses it, for listings of old versions and uploads."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class S3Place:
 
 
 def s3_place(place: Location) -> S3Place | None:
-    """None where it is no S3 bucket.
+    """Returns None where it is not an S3 bucket.
 
     Raises:
-        ImportError: boto3, which is optional, is not there.
+        ImportError: boto3, which is optional, is not installed.
     """
     scheme, _, rest = canonical(place.uri).partition("://")
     if scheme != "s3":

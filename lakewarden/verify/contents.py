@@ -1,4 +1,4 @@
-"""What an object's bytes say of a user: each answer is the words of a finding, empty where there is none."""
+"""What an object's bytes show of a user: each function returns the text of a finding, empty for none."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from lakewarden.verify import formats
 
-_UNFINISHED = "rows of the user in a write that never ended; an erasure removes it a day later, or once the machine was restarted"
+_UNFINISHED = "rows of the user in an unfinished write; an erasure removes it after a day, or after the machine was restarted"
 
 
 def named_in_state(room: str, data: bytes, user: str) -> str:
-    """Of an object of the warehouse's own state; `room` is the first part of its key."""
+    """Checks an object of the warehouse's own state; `room` is the first part of its key."""
     if user in (formats.log_users(data) or ()):
         return _UNFINISHED if room == ".tmp" else "rows of the user in the write log"
     said = formats.parsed(data)
@@ -31,7 +31,7 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
 
 
 def named_in_plan(data: bytes, user: str, tables: Collection[str] | None) -> str:
-    """Of lines of a plan: whether one is about the user in one of the tables, or its head requests no others.
+    """Checks the lines of a plan: whether one is about the user in one of the tables, or its head requests only those.
 
     Args:
         tables: those that the user was erased from, as `namespace.name`; all where it is None.
@@ -46,7 +46,7 @@ def named_in_plan(data: bytes, user: str, tables: Collection[str] | None) -> str
 
 
 def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
-    """Of any other object; `tables` as `namespace.name`."""
+    """Checks any other object; `tables` as `namespace.name`."""
     if user in (formats.log_users(data) or ()):
         return "a copy of the write log with rows of the user"
     footer = formats.footer(data) or {}
@@ -70,5 +70,5 @@ def _listed(said: object) -> list[object]:
 
 
 def _job_names(job: object, user: str) -> bool:
-    asked = formats.field(formats.field(job, "parameters"), "user")
-    return asked == user or f"[{user}]" in str(formats.field(job, "message"))
+    named = formats.field(formats.field(job, "parameters"), "user")
+    return named == user or f"[{user}]" in str(formats.field(job, "message"))

@@ -1,4 +1,4 @@
-"""The bytes that Lakewarden and Delta leave, read by this room's own readers (docs/log.md has the log's format)."""
+"""This room's own readers of the formats of Lakewarden and Delta (docs/log.md has the log's format)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _LOG_FIXED = {b"LWLOG\x001\n": 32, b"LWLOG\x002\n": 48}
-"""By their magic, the bytes of a segment before its header."""
+"""By magic, how many bytes of a segment come before its header."""
 _LOG_HEAD = struct.Struct("<8sI")
 _PARQUET_MAGIC = b"PAR1"
 _SPARK = "org.apache.spark.sql.parquet.row.metadata"
@@ -29,7 +29,7 @@ def log_users(data: bytes) -> set[str] | None:
 
 
 def parsed(data: bytes) -> object:
-    """A JSON value; None where it is none."""
+    """A JSON value; None where the text is not JSON."""
     try:
         return cast("object", json.loads(data))
     except ValueError:
@@ -51,7 +51,7 @@ def field(value: object, name: str) -> object:
 
 
 def footer(data: bytes) -> dict[str, str] | None:
-    """The keys and values in a Parquet file's footer; None where it is no Parquet."""
+    """The keys and values in a Parquet file's footer; None where it is not Parquet."""
     if not (data.startswith(_PARQUET_MAGIC) and data.endswith(_PARQUET_MAGIC)):
         return None
     try:
@@ -63,14 +63,14 @@ def footer(data: bytes) -> dict[str, str] | None:
 
 
 def _of_columns(schema: str) -> dict[str, str]:
-    """What Spark keeps of the columns: what we say of a file that it wrote stands there."""
+    """Spark's own column metadata, which holds our metadata of files that Spark wrote."""
     columns = field(parsed(schema.encode()), "fields")
     said = (field(column, "metadata") for column in columns) if isinstance(columns, list) else ()
     return {key: str(value) for one in said if isinstance(one, dict) for key, value in one.items()}
 
 
 def footer_bytes(tail: bytes) -> int:
-    """How many bytes at a Parquet file's end are its footer, by its last eight bytes; 0 where it is no Parquet."""
+    """How many bytes at a Parquet file's end are its footer, by its last eight bytes; 0 where it is not Parquet."""
     return int.from_bytes(tail[:4], "little") + len(tail) if len(tail) == 8 and tail.endswith(_PARQUET_MAGIC) else 0
 
 
@@ -80,7 +80,7 @@ def only_footer(tail: bytes) -> bytes:
 
 
 def values(data: bytes) -> str:
-    """All values of a Parquet file as text, one JSON object a row: what a search for an id has to see through compression."""
+    """All values of a Parquet file as text, one JSON object a row, so that a search for an id is not defeated by compression."""
     try:
         rows = pq.read_table(pa.BufferReader(data)).to_pylist()
     except (pa.ArrowException, OSError):

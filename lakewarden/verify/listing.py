@@ -1,4 +1,4 @@
-"""What lies in a place, by a look of our own: every file and object, also those that other rooms pass over."""
+"""Lists a place independently: every file and object, including those that other rooms skip."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Found:
 
 def everything(place: Location) -> Iterator[Found]:
     """Raises:
-    StorageUnavailable, StorageRefused: the place cannot be listed; nothing can be said of it then.
+    StorageUnavailable, StorageRefused: the place cannot be listed, so nothing is known of it.
     """
     root = local_path(place.uri)
     if root is None:
@@ -46,7 +46,7 @@ def everything(place: Location) -> Iterator[Found]:
 
 
 def content(found: Found) -> bytes | None:
-    """The bytes; None where the object is gone by now."""
+    """The bytes; None where the object is gone."""
     root = local_path(found.location.uri)
     try:
         return open_store(found.location).get(found.key) if root is None else Path(root, found.key).read_bytes()
@@ -55,7 +55,7 @@ def content(found: Found) -> bytes | None:
 
 
 def part(found: Found, start: int, length: int) -> bytes:
-    """Some of the bytes; empty where the object is gone by now."""
+    """Some of the bytes; empty where the object is gone."""
     root = local_path(found.location.uri)
     try:
         if root is None:
@@ -68,5 +68,5 @@ def part(found: Found, start: int, length: int) -> bytes:
 
 
 def _refused(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # nothing lies below a file
-        raise StorageUnavailable(f"cannot list {error.filename}: {error.strerror}; what lies there was not searched") from error
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # nothing is below a file
+        raise StorageUnavailable(f"cannot list {error.filename}: {error.strerror}; what is there was not searched") from error

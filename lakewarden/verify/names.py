@@ -1,4 +1,4 @@
-"""Whom a path names: the encoding of ids in paths, read backwards, and templates matched against keys."""
+"""Finds the user that a path names: decodes ids in paths, and matches templates against keys."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _VALUE = re.compile(r"\{(namespace|tableName|shard|userId)\}")
 
 @dataclass(frozen=True)
 class Whose:
-    """What a key is, as its table's template has it: `user` as the path spells it, `rest` within that scope."""
+    """A key parsed by its table's template: `user` as spelled in the path, `rest` within that scope."""
 
     user: str
     rest: str
 
 
 def stands_for(segment: str, value: str) -> bool:
-    """Whether a path segment is how this value is written in a path."""
+    """Whether a path segment is the encoding of this value."""
     data = value.encode()
     if "!!" in segment:
         return segment.endswith(f"!!{hashlib.sha256(data).hexdigest()}")
@@ -27,7 +27,7 @@ def stands_for(segment: str, value: str) -> bool:
 
 
 def match(template: str, namespace: str, table: str, key: str) -> Whose | None:
-    """What a storage's template says of a key; None where the key is not of this table's."""
+    """Parses a key by a storage's template; None where the key is not this table's."""
     parts, wanted = key.split("/"), template.split("/")
     user = ""
     if len(parts) < len(wanted):

@@ -1,7 +1,7 @@
-"""Is anything of an erased user left? A look that shares no code with the erasure: own listing, own readers.
+"""Searches for anything left of an erased user. Shares no code with the erasure: it has its own listing and readers.
 
-A finding is an object that is the user's: by its path, its footer, its header, its name in a list. Other people's rows may
-hold the same text as a value; those are counted, and are no finding.
+A finding is an object of the user's, by its path, its footer, its header or its name in a list. Other users' rows may hold
+the same text as a value; those are counted, but are not findings.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _INSIDE = frozenset({"_delta_log", "_files"})
 _OF_LOGS = frozenset({"log", "live"})
 _OF_TABLES = frozenset({"tags", "leases", "scopes"})
 _OF_ALL = frozenset({"jobs", "audit"})
-"""Rooms of the warehouse's state by what they belong to: single tables, or all of the warehouse."""
+"""Rooms of the warehouse's state by owner: single tables, or the whole warehouse."""
 
 _BY_LINE = "plans"
 """The room whose lines each belong to a table."""
 
 _AT_ONCE = 8
-"""Objects that are read at once: on an object store most of the time is waiting."""
+"""How many objects are read at once: on an object store most of the time is waiting."""
 
 _SMALL = 1 << 20
 """Bytes up to which a file is read whole."""
@@ -50,7 +50,7 @@ _OWN = re.compile(r"(^|/)(\.lakewarden-owner|\.lakewarden-probe/.*)$")
 
 @dataclass(frozen=True)
 class Suspect:
-    """A table that a user was erased from. `base` and `template` are those of the storage that it lies on."""
+    """A table that a user was erased from. `base` and `template` are those of its storage."""
 
     table_id: str
     log_id: str
@@ -69,14 +69,14 @@ class Search:
     mark: str
     suspects: tuple[Suspect, ...]
     others: tuple[Suspect, ...]
-    """The other tables of the warehouse, in whose files the id may stand as a value."""
+    """The other tables of the warehouse, whose files may hold the id as a value."""
     storages: tuple[Location, ...]
     exports: tuple[str, ...]
-    """Places that the user was exported to: nothing of an export may lie there."""
+    """Places that the user was exported to: no export may be left there."""
     whole: bool
     deep: bool
     versions: bool
-    """Look at old versions in a bucket too; not where it is known already that they could not be removed."""
+    """Whether to search old versions in a bucket too; not if they are known to remain."""
 
 
 @dataclass(frozen=True, order=True)
@@ -87,7 +87,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Searched:
-    """`checksum` is the SHA-256 over the names and sizes of all that was looked at, sorted."""
+    """`checksum` is the SHA-256 over the sorted names and sizes of all objects searched."""
 
     objects: int
     bytes: int
@@ -95,7 +95,7 @@ class Searched:
     read: int
     """Objects whose bytes were read."""
     coincidences: int
-    """Objects of others, or of the warehouse itself, in which the id stands as a value."""
+    """Objects of others, or of the warehouse itself, that hold the id as a value."""
     findings: tuple[Finding, ...]
     unseen: str
     """What could not be listed, and so was not searched; empty where all was."""
@@ -125,7 +125,7 @@ def search(wanted: Search) -> Searched:
 
 
 def _places(wanted: Search) -> Iterator[Found]:
-    """Storages last: an object that lies in a storage is judged as one of that storage."""
+    """Storages come last: an object in a storage is judged as that storage's."""
     if wanted.deep:
         yield from everything(Location(wanted.warehouse))
     yield from everything(Location(wanted.warehouse).below(_STATE))
@@ -164,7 +164,7 @@ class _Look:
             self._at_data(found)
 
     def _at_floor(self, found: Found, table_id: str) -> None:
-        """What is known of scopes, by keyed hash: bytes of hashes and counts may look like an id, so they are not searched."""
+        """Checks a floor: its hashes and counts may look like an id by chance, so their bytes are not searched."""
         if not (table_id in self._tables or self._wanted.deep):
             return
         data = self._content(found)
@@ -172,7 +172,7 @@ class _Look:
             self._report(found, "a floor that holds more than keyed hashes, versions and counts")
 
     def at_old(self, old: OldVersion, place: OldVersions) -> None:
-        """A version that was replaced or deleted: of the user by its path, or by the header of a part of the write log."""
+        """Checks a replaced or deleted version: the user's by its path, or by the header of a part of the write log."""
         if self._exported(old.found):
             self._report(old.found, "an old version in an export of the user")
         elif (key := old.found.uri.removeprefix(f"{self._state}/")) == old.found.uri:
@@ -187,7 +187,7 @@ class _Look:
         return any(found.uri.startswith(f"{place}/") for place in self._wanted.exports)
 
     def at_upload(self, found: Found) -> None:
-        """Parts of an object that is none yet. Nobody can read them, so their place alone tells whose they are."""
+        """Checks parts of an unfinished object. They cannot be read, so only their place shows whose they are."""
         room, _, key = found.uri.removeprefix(f"{self._state}/").partition("/")
         in_log = found.uri.startswith(f"{self._state}/") and room in _OF_LOGS and key.partition("/")[0] in self._logs
         if in_log or self._exported(found) or self._in_users_scope(found):
@@ -204,12 +204,12 @@ class _Look:
     def _at_state(self, found: Found, key: str) -> None:
         room, _, rest = key.partition("/")
         owner = rest.partition("/")[0]
-        asked = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
-        relevant = owner in asked or room in (".tmp", _BY_LINE) or (room in _OF_ALL and self._wanted.whole)
+        owners = self._logs if room in _OF_LOGS else self._tables if room in _OF_TABLES else set()
+        relevant = owner in owners or room in (".tmp", _BY_LINE) or (room in _OF_ALL and self._wanted.whole)
         if room == "exports" and owner == self._wanted.mark:
             self._report(found, "an export of the user is still on record")
         if room == "erasures" and rest == f"asked/{self._wanted.mark}":
-            self._report(found, "an erasure of the user is asked for, with the id")
+            self._report(found, "a request for the user's erasure, with the id")
         if not (relevant or self._wanted.deep):
             return
         data = self._content(found)
@@ -245,7 +245,7 @@ class _Look:
             self._by_value(found, data, known)
 
     def _by_path(self, found: Found) -> tuple[str | None, bool, bool]:
-        """What the path says is wrong, None where it is a sound fence; whether it is somebody's; whether of these tables."""
+        """What is wrong by the path, None for a sound fence; whether it is some user's; whether it is of these tables."""
         user = self._wanted.user
         for suspect in self._wanted.suspects:
             key = found.uri.removeprefix(f"{suspect.base}/")
@@ -261,7 +261,7 @@ class _Look:
         return "", any(_below(other, found) for other in self._wanted.others), False
 
     def _in_scope(self, found: Found, rest: str) -> str | None:
-        """In the user's own scope only a fence may lie: Delta's log, in which no file is live."""
+        """The user's own scope may hold only a fence: a Delta log with no live file."""
         name = rest.rpartition("/")[2]
         if not rest.startswith(_DELTA_LOG):
             return "a file in the user's scope"
@@ -279,10 +279,10 @@ class _Look:
         if known or _OWN.search(found.key) or not self._wanted.whole or self._is_of_table(found):
             self._count(coincidences=1)
         else:
-            self._report(found, "the user's id in an object that is nobody's")
+            self._report(found, "the user's id in an object that belongs to no user")
 
     def _is_of_table(self, found: Found) -> bool:
-        """Whether it lies in a Delta table: beside a log, or below one."""
+        """Whether it is in a Delta table: beside a log, or below one."""
         return _DELTA_LOG in f"{found.uri}/"
 
     def _content(self, found: Found) -> bytes | None:
@@ -291,7 +291,7 @@ class _Look:
         return data
 
     def _ends(self, found: Found) -> bytes:
-        """Of a large file its footer, or its beginning: what says whose it is."""
+        """The footer or the beginning of a large file, which shows whose it is."""
         self._count(read=1)
         length = formats.footer_bytes(part(found, found.size - 8, 8))
         if length:

@@ -1,4 +1,4 @@
-"""Incomplete uploads, by a look of our own: parts of objects that no listing of objects shows."""
+"""Lists incomplete uploads independently: parts of objects that no listing of objects shows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lakewarden.verify.buckets import S3Place, s3_place
 from lakewarden.verify.listing import Found
 
 _OF_MINIO = (
-    "MinIO lists the uploads that were begun since its last start, at the node that is asked; it removes the others itself,"
+    "MinIO lists only uploads that began since its last start, on the node that answers; it removes the others itself,"
     " a day after they were begun (stale_uploads_expiry)"
 )
 
 
 @dataclass(frozen=True)
 class OpenUploads:
-    """Those below one place; `unseen` says why there may be more, empty where there can't."""
+    """The uploads below one place; `unseen` says why there may be more, empty where there cannot be."""
 
     found: tuple[Found, ...] = ()
     unseen: str = ""
@@ -40,7 +40,7 @@ def open_uploads(place: Location) -> OpenUploads:
 
 
 def _listed(place: Location, bucket: S3Place) -> OpenUploads:
-    """All of the bucket: not every store can be asked for a part of it."""
+    """All uploads of the bucket: not every store can list a part of it."""
     found, unseen = [], ""
     for page in bucket.client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket.bucket):
         if page["ResponseMetadata"]["HTTPHeaders"].get("server") == "MinIO":

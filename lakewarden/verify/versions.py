@@ -1,4 +1,4 @@
-"""Old versions in an S3 bucket, by a listing of our own. Without boto3 there is none; the certificate then says so."""
+"""Lists old versions in an S3 bucket independently. Without boto3 it cannot; the certificate then says so."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OldVersion:
 
 
 class OldVersions:
-    """Those below one place; none where it is no S3 bucket."""
+    """The old versions below one place; none where it is not an S3 bucket."""
 
     def __init__(self, place: Location) -> None:
         self._place = place
@@ -49,7 +49,7 @@ class OldVersions:
             raise StorageUnavailable(f"the old versions in {self._place} cannot be listed: {error}") from error
 
     def content(self, old: OldVersion) -> bytes:
-        """Empty where it is gone by now."""
+        """The bytes; empty where the version is gone."""
         if self._s3 is None:
             return b""
         client, key = self._s3.client, f"{self._s3.prefix}{old.found.key}"

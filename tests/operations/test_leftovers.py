@@ -57,7 +57,7 @@ def test_an_erasure_removes_it(lake: Lakehouse, moment: float) -> None:
 
 def test_what_may_still_be_written_stays_and_is_named(lake: Lakehouse) -> None:
     left = _left(Path(lake.warehouse.state.uri), _segment(lake, "ann"), time.time())
-    with pytest.raises(Conflict, match="an erasure removes it a day later, or once the machine was restarted") as told:
+    with pytest.raises(Conflict, match="an erasure removes it after a day, or after the machine was restarted") as told:
         lake.erase("ann")
     assert str(left) in told.value.message
     os.utime(left, (_DAY_OLD, _DAY_OLD))

@@ -30,5 +30,5 @@ def test_a_directory_that_cannot_be_read_was_not_searched(tmp_path: Path, monkey
         return walk(top)
 
     monkeypatch.setattr(os, "walk", refused)
-    with pytest.raises(StorageUnavailable, match="what lies there was not searched"):
+    with pytest.raises(StorageUnavailable, match="what is there was not searched"):
         list(everything(Location(str(tmp_path))))

@@ -91,7 +91,7 @@ class _Tally:
 
 
 def erase(
-    warehouse: Warehouse, run: Run, jobs: JobLog, asked: EraseAsked, job_id: str, *, reach: Reach = no_faults
+    warehouse: Warehouse, run: Run, jobs: JobLog, request: EraseAsked, job_id: str, *, reach: Reach = no_faults
 ) -> Certificate:
     """Returns the certificate of a complete erasure.
 
@@ -101,14 +101,14 @@ def erase(
         Conflict: something of the user was found afterwards, or is still written to; the user stays closed: remove what the
             message names, and erase again. Or a table is being moved; nothing was done.
     """
-    user, mark = check_user(asked.user), warehouse.erasures.mark(asked.user)
+    user, mark = check_user(request.user), warehouse.erasures.mark(request.user)
     catalog = warehouse.catalog.read()
-    tables = tables_of_users(catalog, asked.tables)
+    tables = tables_of_users(catalog, request.tables)
     present = Presence.among(warehouse.root(storage) for storage in catalog.storages.values())
     present.check()
     started = warehouse.clock()
-    asked = replace(asked, asked_by=without_id(asked.asked_by, user, mark))
-    wanted = Erasure(job_id, mark, tuple(table.id for table in tables), asked.asked_by, started)
+    request = replace(request, asked_by=without_id(request.asked_by, user, mark))
+    wanted = Erasure(job_id, mark, tuple(table.id for table in tables), request.asked_by, started)
     begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
     catalog, tables = _still(warehouse, tables, begun, job_id)
     tally = _Tally(warehouse.erasures, begun)
@@ -129,7 +129,7 @@ def erase(
     for scope in scopes:
         _forget(warehouse, scope.table, user, tally)
     exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
-    _hide(warehouse, jobs, asked, {str(table.name) for table in tables}, tally)
+    _hide(warehouse, jobs, request, {str(table.name) for table in tables}, tally)
     reach("erase:forgotten")
     own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
     buckets = [place for place in before if place.uri.startswith("s3://")]  # without them, old versions are not searched for
@@ -140,16 +140,16 @@ def erase(
     versions = remove_old_versions(places, _old_versions_removed(tally))
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
-    searched = search(what_to_search(warehouse, catalog, tables, asked, mark, exported, versions=not versions))
+    searched = search(what_to_search(warehouse, catalog, tables, request, mark, exported, versions=not versions))
     present.again().check()  # a storage that was away was not searched
     reach("erase:searched")
     to_do = "; ".join(note for note in (uploads, versions, *gone) if note)
-    certificate = _certificate(tally.erasure, asked, job_id, tables, to_do, searched, (started, warehouse.clock()))
+    certificate = _certificate(tally.erasure, request, job_id, tables, to_do, searched, (started, warehouse.clock()))
     keep_certificate(warehouse.state, certificate)
     reach("erase:certified")
     if searched.findings:
         raise _left(searched)
-    if not asked.tables:
+    if not request.tables:
         warehouse.erasures.remember(mark, warehouse.clock())
     for table in tables:
         warehouse.log(table).open_user(mark)
@@ -172,15 +172,15 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
     return guarded(task.target, "erase", steps())
 
 
-def ask_erasure(warehouse: Warehouse, asked: EraseAsked) -> str:
+def ask_erasure(warehouse: Warehouse, request: EraseAsked) -> str:
     """Stores the request until it is run; returns the user's keyed hash, which is its name.
 
     Raises:
         NotFound, InvalidArgument: a table does not exist or is SHARED, or the id is invalid.
     """
-    mark = warehouse.erasures.mark(check_user(asked.user))
-    tables_of_users(warehouse.catalog.read(), asked.tables)
-    keep_asked(warehouse.state, mark, asked)
+    mark = warehouse.erasures.mark(check_user(request.user))
+    tables_of_users(warehouse.catalog.read(), request.tables)
+    keep_asked(warehouse.state, mark, request)
     return mark
 
 
@@ -260,12 +260,12 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
     return there, gone
 
 
-def _hide(warehouse: Warehouse, jobs: JobLog, asked: EraseAsked, tables: set[str], tally: _Tally) -> None:
+def _hide(warehouse: Warehouse, jobs: JobLog, request: EraseAsked, tables: set[str], tally: _Tally) -> None:
     """Removes the user from plans with these tables; after a whole erasure jobs and the audit log name the user by the
     keyed hash."""
-    user = asked.user
-    PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if asked.tables else None)
-    if asked.tables:
+    user = request.user
+    PlanLog(warehouse.state, warehouse.erasures).forget(user, tables if request.tables else None)
+    if request.tables:
         return
     mark = tally.erasure.mark
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
@@ -283,7 +283,7 @@ def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
 
 def _certificate(
     erasure: Erasure,
-    asked: EraseAsked,
+    request: EraseAsked,
     job_id: str,
     tables: Sequence[Table],
     to_do: str,
@@ -295,7 +295,7 @@ def _certificate(
         id=job_id,
         erasure=erasure.job_id,
         user=erasure.mark,
-        asked_by=asked.asked_by,
+        asked_by=request.asked_by,
         result="failed" if searched.findings else "complete",
         tables=tuple(counts.of(str(table.name)) for table in tables),
         exports=counts.exports,
@@ -303,13 +303,13 @@ def _certificate(
         audit=counts.audit,
         old_versions=counts.old_versions,
         to_do=to_do,
-        deep=asked.deep,
+        deep=request.deep,
         objects_searched=searched.objects,
         bytes_searched=searched.bytes,
         objects_read=searched.read,
         checksum=searched.checksum,
         coincidences=searched.coincidences,
-        findings=tuple(without_id(f"{found.what}: {found.uri}", asked.user, erasure.mark) for found in searched.findings),
+        findings=tuple(without_id(f"{found.what}: {found.uri}", request.user, erasure.mark) for found in searched.findings),
         started_at=started.astimezone(UTC).isoformat(),
         finished_at=finished.astimezone(UTC).isoformat(),
         uploads=counts.uploads,

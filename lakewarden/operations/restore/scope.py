@@ -229,7 +229,7 @@ def _plan(
     change = difference(target, table, source, timeline)
     metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
-    asked = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
+    requested = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
     changes = change.adds or change.removes or discards
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestorePlan(
@@ -239,7 +239,7 @@ def _plan(
         version=table.version,
         table=table,
         state=table.state(target.app_id),
-        parameters={"version": str(source.version)} | asked | dict(change.parameters),
+        parameters={"version": str(source.version)} | requested | dict(change.parameters),
         nothing="" if changes else f"it is already in the state of version {source.version}",
         summary=(
             f"back to version {source.version}: adds {len(change.adds)} files with {metrics['rows_added']} rows,"

@@ -353,7 +353,7 @@ def test_a_copy_outside_of_every_table_is_found_by_a_deep_search(lake: Lakehouse
 @pytest.mark.usefixtures("erased")
 def test_a_text_that_is_nobodys_is_found_by_a_deep_search(lake: Lakehouse) -> None:
     Path(lake.warehouse.uri, "data", "dump.csv").write_text("ann,secret\n")
-    assert planted(lake, "ann", deep=True) == ["the user's id in an object that is nobody's"]
+    assert planted(lake, "ann", deep=True) == ["the user's id in an object that belongs to no user"]
 
 
 @pytest.mark.usefixtures("erased")
@@ -463,7 +463,7 @@ def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> Non
     request = lake.ask_erasure("ann-7f3a", asked_by="a test")
     assert lake.asked_erasure(request).user == "ann-7f3a"
     assert "ann-7f3a" not in request
-    assert "an erasure of the user is asked for, with the id" in planted(lake, "ann-7f3a")
+    assert "a request for the user's erasure, with the id" in planted(lake, "ann-7f3a")
     certificate = lake.erase_asked(request)
     assert (certificate.user, certificate.asked_by, certificate.result) == (request, "a test", "complete")
     assert raw_hits(lake, "secret") == []

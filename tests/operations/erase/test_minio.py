@@ -70,7 +70,7 @@ def test_incomplete_uploads_go_too(minio: MinioServer, s3_warehouse_uri: str) ->
         assert "3 uploads" in told
         certificate = lake.erase("ann")
         assert (certificate.result, certificate.uploads, certificate.to_do) == ("complete", 3, "")
-        assert "MinIO lists the uploads that were begun since its last start" in certificate.unseen
+        assert "MinIO lists only uploads that began since its last start" in certificate.unseen
         (left,) = find_uploads(Location(lake.warehouse.uri))[0]
         assert left.key == "data/chat/notes/bob/batch-9-x.parquet"
 
