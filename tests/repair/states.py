@@ -1,6 +1,6 @@
-"""Damaged warehouses: how each state comes about, what every door says of it, and what is left behind a repair.
+"""Damaged warehouses: how each state comes about, what each operation reports, and what is left after a repair.
 
-One list, which the tests run and from which docs/reference/damage.md is written.
+The tests run this list, and docs/reference/damage.md is generated from it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Scene:
         return self.cold / "chat" / "notes" / user
 
     def lake(self) -> Lakehouse:
-        """A new process, as far as what it remembers of floors goes."""
+        """A new process, which remembers nothing of floors."""
         floor_at.cache_clear()
         self.lakes.append(Lakehouse.open(str(self.warehouse), settings=self.settings))
         return self.lakes[-1]
@@ -132,14 +132,14 @@ def _no_large(task: FlushTask) -> ScopeReport:
 
 @dataclass(frozen=True)
 class State:
-    """One way to be damaged, and what must hold. `read`, `write`, `flush`, `check`: what these say before the repair."""
+    """One way to be damaged, and what must hold. `read`, `write`, `flush`, `check`: what these report before the repair."""
 
     name: str
     item: int
-    """Which line of what was seen."""
+    """The line of the observed damage."""
     make: Callable[[Scene], None]
     after: Rows
-    """The rows of the damaged scope behind the repair and a flush; the other user's are never touched."""
+    """The rows of the damaged scope after the repair and a flush; the other user's never change."""
     read: Says = "CORRUPT"
     write: Says = "taken"
     flush: Says = "CORRUPT"
@@ -147,9 +147,9 @@ class State:
     restored: bool = False
     """Whether the repair is `repair --restored`."""
     lost: int | None = 0
-    """Rows that the repair reports as lost; None where their number cannot be known."""
+    """How many rows the repair reports as lost; None where the number cannot be known."""
     both: bool = False
-    """Whether it is made on an object store too."""
+    """Whether the state is tested on an object store too."""
     why: str = ""
     """The reason for what is lost, or for an answer that is not CORRUPT."""
     settings: Settings = KEPT
@@ -374,7 +374,7 @@ STATES = (
     State("an empty first commit, its rows still in the log", 1, _torn_first, _AB, read="rows"),
     State("a commit that was cut off, its rows still in the log", 1, _torn_later, _AB, read="rows"),
     State("an empty commit whose rows were settled", 1, _torn_settled, _AB),
-    State("a data file cut off behind a whole commit, its rows still in the log", 2, _torn_file, _AB),
+    State("a data file cut off after a whole commit, its rows still in the log", 2, _torn_file, _AB),
     State("a data file lost, its rows in the log's history", 2, _lost_file, _ABC, flush="done", why="new rows need no lost file"),
     State(
         "a data file lost, its rows forgotten",
@@ -394,7 +394,7 @@ STATES = (
         read="STORAGE_UNAVAILABLE",
         flush="STORAGE_UNAVAILABLE",
         check="STORAGE_UNAVAILABLE",
-        why="it is away, and nothing is damaged: mount it",
+        why="the storage is away, and nothing is damaged: mount it",
     ),
     State(
         "a segment of the log lost",
@@ -412,7 +412,7 @@ STATES = (
         _refilled_segment,
         {1: "a", 3: "a", 4: "a"},
         lost=1,
-        why="the segment was their only copy; a writer looks at names alone, and what it writes is there behind the repair",
+        why="the segment was their only copy; a writer only checks names, and what it writes is kept by the repair",
     ),
     State("the newest cut lost", 6, _lost_cut, _AB, write="CORRUPT", flush="done", why="nothing is pending"),
     State(
@@ -443,7 +443,7 @@ STATES = (
         {},
         restored=True,
         lost=None,
-        why="a row whose deletion cannot be excluded is set apart; the row written since is gone with its file",
+        why="a row that may have been deleted is set apart; the row written since is lost with its file",
         settings=FORGOTTEN,
     ),
     State(
