@@ -266,7 +266,7 @@ def test_a_version_that_is_kept_no_longer_goes_with_the_next_vacuum(tmp_path: Pa
     scope = _compacted(tmp_path / "t")
     vacuum(scope, 8, keep=(1,), job_id="VA-1")
     assert vacuum(scope, 9, job_id="VA-2").metrics["files_deleted"] == 2
-    with pytest.raises(NotFound, match="version 1 can't be kept"):
+    with pytest.raises(NotFound, match="version 1 cannot be kept"):
         vacuum(scope, 10, keep=(1,))
 
 
