@@ -96,9 +96,8 @@ def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessio
             assert isinstance(found, Rows)
             assert found.to_pylist() == [{"v": f"of {user}"}]
 
-        random.Random(1).shuffle(users)
         with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(look, users))
+            list(pool.map(look, random.Random(1).sample(users, min(sessions, 500))))
 
 
 @pytest.mark.parametrize(
