@@ -103,6 +103,7 @@ def test_it_is_given_up_after_so_many_tries(lake: Lakehouse, monkeypatch: pytest
     assert len(lake.pending()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_scope_that_cannot_be_flushed_fails_the_job_at_once_and_the_next_one_runs(lake: Lakehouse) -> None:
     _write(lake, 2)

@@ -104,6 +104,7 @@ def die_holding(factory: LockFactory) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_the_lock_of_a_killed_process_is_taken_over(state: str) -> None:
     factory = LockFactory(state, QUICK)

@@ -32,6 +32,8 @@ from tests.fixtures.mounts import tmpfs
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.proxy import Fault, Proxy, Weather, proxy_of
 
+pytestmark = pytest.mark.slow
+
 _ROUNDS = int(os.environ.get("LAKEWARDEN_FAULTS", "1"))
 _FIRST_SEED = int(os.environ.get("LAKEWARDEN_FAULT_SEED", "1"))
 _SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))

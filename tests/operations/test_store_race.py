@@ -99,6 +99,7 @@ def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
             acknowledged.add(name)
 
 
+@pytest.mark.slow
 def test_every_acknowledged_change_of_the_catalog_is_there(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         told = Note(tmp_path_factory.mktemp("notes") / "acknowledged")

@@ -35,6 +35,8 @@ from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path,
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.sleepers import Sleeper, sleeping_flush
 
+pytestmark = pytest.mark.slow
+
 _RETENTION = timedelta(hours=168)
 
 

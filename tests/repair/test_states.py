@@ -11,6 +11,8 @@ from lakewarden.errors import LakewardenError
 from tests.fixtures.bucket import path_of
 from tests.repair.states import HURT, OTHER, STATES, TABLE, Rows, Scene, State
 
+pytestmark = pytest.mark.slow
+
 _OTHERS: Rows = {100: "mine", 101: "mine too"}
 _NEW: Rows = {500: "new"}
 

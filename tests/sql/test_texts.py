@@ -86,6 +86,7 @@ def test_what_duckdb_has_no_words_for_is_refused_and_not_left_out(lake: Lakehous
         lake.sql(query)
 
 
+@pytest.mark.slow
 def test_the_parser_writes_nothing_to_stderr(warehouse_uri: str) -> None:
     queries = ["SELECT soundex('a')", "SELECT 1 FOR UPDATE", "SELECT '{}'::JSON -> '$[bad'", "SELECT array_agg(1 LIMIT 1)"]
     told = subprocess.run([sys.executable, "-c", _RUN, warehouse_uri, *queries], capture_output=True, text=True, check=True)

@@ -158,6 +158,7 @@ _BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", _BAD)
 def test_a_checkpoint_that_cannot_be_read_is_passed_over(tmp_path: Path, state: str) -> None:
     scope = _made(tmp_path)

@@ -58,6 +58,8 @@ from tests.fixtures.lakes import NOTES, Rows, eventual, hot_ids, make_notes, not
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.sleepers import Sleeper
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -25,6 +25,8 @@ from tests.fixtures.examples import examples
 from tests.fixtures.lakes import NOTES, scope_path
 from tests.operations.steps import Died, compact, data_files, dies, later, manifest_paths, operations, restore, then
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
