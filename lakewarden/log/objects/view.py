@@ -75,7 +75,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
 
 
 def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews[LogView]:
-    """Every partition of the warehouse in which something lies, by one listing. Sealed ones are left out.
+    """Every partition of the warehouse that holds an object, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
     """

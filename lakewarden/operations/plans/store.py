@@ -110,7 +110,7 @@ class PlanLog:
         self.store.put(f"{_ROOT}/{plan_id}/{_DONE}", msgspec.json.encode(done))
 
     def expire(self, now: datetime) -> int:
-        """Removes the plans that nobody can apply any more, and says how many."""
+        """Removes the plans that are too old to apply, and returns how many."""
         newest: dict[str, datetime] = {}
         keys: dict[str, list[str]] = {}
         for stored in self.store.list(_ROOT):
