@@ -31,6 +31,9 @@ _PAGE = _NEW / "docs" / "performance.md"
 _MEASURED = {
     "write": ("appends", "bulk"),
     "flush": ("first flush", "flush", "flush on Spark"),
+    "growth": ("few of many",),
+    "maintenance": ("optimize", "vacuum (dry run)", "restore (dry run)"),
+    "query": ("point look-up", "count", "aggregate"),
     "object_store": ("first flush", "flush"),
 }
 _COUNTED = (1, 5)

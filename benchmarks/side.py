@@ -7,19 +7,28 @@ seconds that its next round took. What a round needs is prepared before its cloc
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
 from benchmarks import data
 from benchmarks.timing import quiet_seconds
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, Settings
 from lakewarden.table import TableClient
 
 _IN_PROCESS = Settings(flush=FlushSettings(in_process_below=1 << 20))
 _ON_SPARK = Settings(flush=FlushSettings(in_process_below=0))
+
+
+_FEW_ROWS = 20
+"""Of a scope in each flush, where not the size of scopes is measured."""
+
+Operation = Callable[[Lakehouse], Sequence[ScopeReport]]
+"""Runs over all scopes of the table."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,26 @@ class Size:
     spark_scopes: int
     rows: int
     """Of a scope, that a flush brings; half of them replace existing ones."""
+    existing: int
+    """Scopes that have tables, of which `scopes` are dirty."""
+    cold_rows: int
+    """Of the scope that is queried, a hundredth of which are hot besides."""
+    queries: int
 
 
 SIZES = {
-    "full": Size(appends=500, bulk_rows=200_000, bulk_users=2_000, scopes=40, spark_scopes=400, rows=200),
-    "tiny": Size(appends=3, bulk_rows=20, bulk_users=4, scopes=2, spark_scopes=2, rows=4),
+    "full": Size(
+        appends=500,
+        bulk_rows=200_000,
+        bulk_users=2_000,
+        scopes=40,
+        spark_scopes=400,
+        rows=200,
+        existing=1_000,
+        cold_rows=100_000,
+        queries=50,
+    ),
+    "tiny": Size(appends=3, bulk_rows=20, bulk_users=4, scopes=2, spark_scopes=2, rows=4, existing=4, cold_rows=100, queries=2),
 }
 
 
@@ -78,6 +102,59 @@ def flush(uri: str, scopes: int, rows: int, settings: Settings = _IN_PROCESS) ->
             yield quiet_seconds(_flush, lake, scopes)
 
 
+def few_of_many(place: str, size: Size) -> Iterator[float]:
+    """A flush of a few dirty scopes of many."""
+    with Lakehouse.open(f"{place}/many", settings=_IN_PROCESS) as lake:
+        events = data.create(lake)
+        events.write(data.rows(data.users(size.existing), 0, _FEW_ROWS), user_column="user")
+        _flush(lake, size.existing)
+        for turn in count(1):
+            events.write(data.rows(data.users(size.scopes), turn * _FEW_ROWS // 2, _FEW_ROWS), user_column="user")
+            yield quiet_seconds(_flush, lake, size.scopes)
+
+
+def maintained(place: str, size: Size, operation: Operation) -> Iterator[float]:
+    """An operation on scopes to which two files were appended since it last ran."""
+    users = data.users(size.scopes)
+    with Lakehouse.open(f"{place}/maintained", settings=_IN_PROCESS) as lake:
+        events = data.create(lake)
+        for turn in count():
+            for half in (0, 1):
+                events.write(data.rows(users, (2 * turn + half) * _FEW_ROWS, _FEW_ROWS), user_column="user")
+                _flush(lake, size.scopes)
+            yield quiet_seconds(_check, operation, lake)
+
+
+def _optimize(lake: Lakehouse) -> Sequence[ScopeReport]:
+    return lake.optimize(data.TABLE)
+
+
+def _vacuum(lake: Lakehouse) -> Sequence[ScopeReport]:
+    return lake.vacuum(data.TABLE)
+
+
+def _restore(lake: Lakehouse) -> Sequence[ScopeReport]:
+    return lake.restore(data.TABLE, timestamp=datetime.now(UTC), dry_run=True)
+
+
+def _check(operation: Operation, lake: Lakehouse) -> None:
+    faults = [report.fault for report in operation(lake) if report.fault]
+    assert not faults, faults[0]
+
+
+def query(place: str, size: Size, sql: str) -> Iterator[float]:
+    """So many strong queries on one session, of a scope with cold and hot rows."""
+    with Lakehouse.open(f"{place}/query", settings=_IN_PROCESS) as lake:
+        events = data.create(lake)
+        events.write(data.rows(["u"], 0, size.cold_rows), user_column="user")
+        _flush(lake, 1)
+        events.write(data.rows(["u"], size.cold_rows, size.cold_rows // 100), user_column="user")
+        session = lake.session(user="u")
+        said = sql.format(table=data.TABLE, middle=size.cold_rows // 2)
+        while True:
+            yield quiet_seconds(lambda: [session.sql(said) for _ in range(size.queries)])
+
+
 def counted(place: str, scopes: int) -> Iterator[float]:
     """A write and a flush in turns, for the other side of a proxy to count."""
     users = data.users(scopes)
@@ -104,6 +181,13 @@ def main(place: str, size: Size) -> None:
         "bulk": partial(bulk, place, size),
         "first flush": partial(first_flush, place, size),
         "flush": partial(flush, f"{place}/flush", size.scopes, size.rows),
+        "few of many": partial(few_of_many, place, size),
+        "optimize": partial(maintained, f"{place}/optimize", size, _optimize),
+        "vacuum (dry run)": partial(maintained, f"{place}/vacuum", size, _vacuum),
+        "restore (dry run)": partial(maintained, f"{place}/restore", size, _restore),
+        "point look-up": partial(query, f"{place}/look-up", size, "SELECT * FROM {table} WHERE id = {middle}"),
+        "count": partial(query, f"{place}/count", size, "SELECT count(*) FROM {table}"),
+        "aggregate": partial(query, f"{place}/aggregate", size, "SELECT kind, count(*), sum(amount) FROM {table} GROUP BY kind"),
         "flush on Spark": partial(flush, f"{place}/on-spark", size.spark_scopes, size.rows, _ON_SPARK),
     }
     running: dict[str, Iterator[float]] = {}
