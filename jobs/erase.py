@@ -35,14 +35,14 @@ class EraseConfig(dg.Config):
 @dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
 def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
-        request = lake.asked_erasure(config.request)
+        request = lake.requested_erasure(config.request)
         check_plan(config.plan, dry_run=config.dry_run)
         if config.dry_run:
             searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
             context.add_output_metadata(
                 {
                     "user": config.request,
-                    "plan_id": lake.plan_asked_erasure(config.request).plan_id,
+                    "plan_id": lake.plan_requested_erasure(config.request).plan_id,
                     "findings": len(searched.findings),
                     "objects_searched": searched.objects,
                     "bytes_searched": searched.bytes,
@@ -50,7 +50,7 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
                 }
             )
             return
-        certificate = lake.erase_asked(config.request, plan_id=config.plan or None)
+        certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
         tables = [TableName.parse(table.table) for table in certificate.tables]
         forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
         _book(context, certificate, forgotten)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Lakehouse", "Settings", "Upload"]
 __version__ = VERSION
 
-_PLACES = {
+_MODULES = {
     "Column": "lakewarden.catalog.model",
     "Lakehouse": "lakewarden.lakehouse",
     "Settings": "lakewarden.settings",
@@ -26,6 +26,6 @@ _PLACES = {
 
 def __getattr__(name: str) -> object:
     """Names of `__all__` when they are first asked for: Spark's tasks and the command line need few of them."""
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

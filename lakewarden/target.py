@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
-from lakewarden.state.floor_entries import FloorPlace, Known
+from lakewarden.state.floor_entries import FloorLocation, Known
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ScopeTarget:
     """The storage that it is on; None when that is not checked."""
     mark: str = ""
     """The scope's keyed hash (`state.erasures`); empty in a warehouse of format 1."""
-    floor: FloorPlace | None = None
+    floor: FloorLocation | None = None
     """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
     known: Known | None = None
     """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""

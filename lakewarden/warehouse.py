@@ -24,11 +24,11 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.state.erasures import Erasures
 from lakewarden.state.exports import Exports
-from lakewarden.state.floor_entries import NOTHING, FloorPlace
+from lakewarden.state.floor_entries import NOTHING, FloorLocation
 from lakewarden.state.floors import RECENT_SECONDS, floor_at
 from lakewarden.state.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.state.scopes import ScopeRegistry
-from lakewarden.state.user_storages import THE_TABLES, ScopePlaces
+from lakewarden.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -52,7 +52,7 @@ class Warehouse:
     registry: ScopeRegistry
     erasures: Erasures
     exports: Exports
-    places: ScopePlaces
+    user_storages: UserStorages
     logs: Logs
     cold: ColdCache
     settings: Settings
@@ -83,7 +83,7 @@ class Warehouse:
             registry=ScopeRegistry(state, new_id),
             erasures=erasures,
             exports=Exports(state),
-            places=ScopePlaces(state, erasures.mark),
+            user_storages=UserStorages(state, erasures.mark),
             logs=Logs(state),
             cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),
             settings=settings,
@@ -172,17 +172,17 @@ class Warehouse:
         """Returns the storage of a scope that is on its user's own storage."""
         if user is None or not table.options.use_user_storage:
             return None
-        place = self.places.of(table.id, user) or own_storage(catalog, user)
-        return None if place == THE_TABLES else place
+        storage = self.user_storages.of(table.id, user) or own_storage(catalog, user)
+        return None if storage == THE_TABLES else storage
 
     def goes_along(self, catalog: Catalog, table: Table, user: str | None) -> bool:
         """Returns whether the scope is on its table's storage, and so moves with the table."""
         return self._apart(catalog, table, user) is None
 
-    def settle_place(self, catalog: Catalog, table: Table, user: str) -> None:
-        """Fixes the place of a scope. Call this before anything is written there."""
+    def fix_storage(self, catalog: Catalog, table: Table, user: str) -> None:
+        """Fixes the storage of a scope. Call this before anything is written there."""
         if table.options.use_user_storage:
-            self.places.decide(table.id, user, own_storage(catalog, user) or THE_TABLES)
+            self.user_storages.decide(table.id, user, own_storage(catalog, user) or THE_TABLES)
 
     def check_open(self, catalog: Catalog, table: Table, user: str | None) -> None:
         """Checks that the scope is not being moved. Read the catalog after registering the scope: a move
@@ -206,9 +206,9 @@ class Warehouse:
         """Returns the same place, with the storage's own connection."""
         return Location(self.base(storage), storage.connection)
 
-    def floor(self, table: Table) -> FloorPlace:
+    def floor(self, table: Table) -> FloorLocation:
         """Returns the table's floor in the warehouse's state."""
-        return FloorPlace.in_state(Location(self.state.uri), table.id)
+        return FloorLocation.in_state(Location(self.state.uri), table.id)
 
     def _settled(self, table: Table) -> int | None:
         """Returns the last position that the table's storage knows to be settled; None when unknown."""
@@ -217,7 +217,7 @@ class Warehouse:
         catalog = self.catalog.read()
         storage = catalog.storages[catalog.tables.get(table.name, table).options.storage_id]
         try:
-            position = floor_at(FloorPlace.on_storage(self.location(storage), table.id)).position()
+            position = floor_at(FloorLocation.on_storage(self.location(storage), table.id)).position()
         except (StorageUnavailable, StorageRefused):
             return None  # rows are accepted while the storage is away
         return None if position == NOTHING else position

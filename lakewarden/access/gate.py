@@ -49,57 +49,59 @@ class TableOf:
 
 
 @dataclass(frozen=True)
-class Session:
+class Principal:
     """The user and role of a request. `user` selects the scope of a USER or STREAM table, `role` decides what is allowed."""
 
     user: str
     role: Role = "user"
-    actor: Session | None = None
+    actor: Principal | None = None
     """The user who took this user's place by EXECUTE AS USER."""
 
 
-OPERATOR = Session("root", "system")
-"""The session of the operator: the command line and `Lakehouse`, unless they name another."""
+OPERATOR = Principal("root", "system")
+"""The operator: the command line and `Lakehouse`, unless they name another."""
 
 
-def may(session: Session, act: Act, table: Guarded | None = None) -> bool:
+def may(principal: Principal, act: Act, table: Guarded | None = None) -> bool:
     """Returns what `allow` would decide, without the impersonation rule of SHARED tables."""
-    return session.role in _who_may(act, table)
+    return principal.role in _who_may(act, table)
 
 
-def allow(session: Session, act: Act, table: Guarded | None = None) -> None:
+def allow(principal: Principal, act: Act, table: Guarded | None = None) -> None:
     """Allows the act, or raises. Acts of `rights.TableAct` need a table.
 
     Raises:
-        Unsupported: the session took another user's place, and the table is SHARED: it has no rows of that user.
-        PermissionDenied: the session's role does not permit the act.
+        Unsupported: the principal acts as another user, and the table is SHARED: it has no rows of that user.
+        PermissionDenied: the principal's role does not permit the act.
     """
-    if session.actor is not None and table is not None and table.type == "SHARED":
+    if principal.actor is not None and table is not None and table.type == "SHARED":
         raise Unsupported(f"EXECUTE AS USER does not work on {table.name}: a SHARED table's rows belong to no user")
     who = _who_may(act, table)
-    if session.role not in who:
-        raise PermissionDenied(f"role {session.role!r} may not {_spoken(act, table)}; {_named(who)} may")
+    if principal.role not in who:
+        raise PermissionDenied(f"role {principal.role!r} may not {_spoken(act, table)}; {_named(who)} may")
 
 
-def impersonate(session: Session, user: str, role: Role | None) -> Session:
-    """Returns the session in another user's place, with that user's rights.
+def impersonate(principal: Principal, user: str, role: Role | None) -> Principal:
+    """Returns the other user as principal, with that user's rights.
 
     Args:
         role: the user's; None for an unknown user, who counts as an ordinary user.
 
     Raises:
-        PermissionDenied: the session's role may not take the place of that role.
+        PermissionDenied: the principal's role may not act as that role.
     """
-    if user == session.user and session.role != "anonymous":
-        return replace(session, actor=session)
+    if user == principal.user and principal.role != "anonymous":
+        return replace(principal, actor=principal)
     target: Role = role or "user"
-    allowed = IMPERSONATE[session.role]
+    allowed = IMPERSONATE[principal.role]
     if target not in allowed:
-        whom = f"only for {_named(allowed)}" if allowed else "only for itself" if session.role == "user" else "for no other user"
-        raise PermissionDenied(
-            f"role {session.role!r} may not execute as user {user!r} (role_not_allowed: {target!r}); it may act {whom}"
+        whom = (
+            f"only for {_named(allowed)}" if allowed else "only for itself" if principal.role == "user" else "for no other user"
         )
-    return Session(user, target, actor=session)
+        raise PermissionDenied(
+            f"role {principal.role!r} may not execute as user {user!r} (role_not_allowed: {target!r}); it may act {whom}"
+        )
+    return Principal(user, target, actor=principal)
 
 
 def require(table: Guarded, capability: Capability, act: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakewarden.access.gate import Guarded, Session, allow, impersonate
+from lakewarden.access.gate import Guarded, Principal, allow, impersonate
 from lakewarden.access.rights import Act
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.users import role_of
@@ -18,13 +18,13 @@ from lakewarden.state.audit import AuditLog
 class Door:
     """One session's access through the gate."""
 
-    session: Session
+    principal: Principal
     audit: AuditLog
 
     def allow(self, act: Act, table: Guarded | None = None) -> None:
         """As `gate.allow`; a denial is noted first."""
         with self.watched("warehouse" if table is None else f"table:{table.name}"):
-            allow(self.session, act, table)
+            allow(self.principal, act, table)
 
     @contextmanager
     def watched(self, target: str) -> Iterator[None]:
@@ -32,7 +32,7 @@ class Door:
         try:
             yield
         except PermissionDenied as denied:
-            self.audit.note(self.session, "DENIED", target, denied.message)
+            self.audit.note(self.principal, "DENIED", target, denied.message)
             raise
 
     def execute_as(self, catalog: Catalog, user: str) -> Door:
@@ -43,9 +43,9 @@ class Door:
         """
         target = f"user:{user}"
         try:
-            taken = impersonate(self.session, user, role_of(catalog, user))
+            taken = impersonate(self.principal, user, role_of(catalog, user))
         except PermissionDenied as denied:
-            self.audit.note(self.session, "EXECUTE_AS_USER_DENIED", target, denied.message, subject=user)
+            self.audit.note(self.principal, "EXECUTE_AS_USER_DENIED", target, denied.message, subject=user)
             raise
-        self.audit.note(self.session, "EXECUTE_AS_USER", target, f"role {taken.role}", subject=user)
+        self.audit.note(self.principal, "EXECUTE_AS_USER", target, f"role {taken.role}", subject=user)
         return Door(taken, self.audit)

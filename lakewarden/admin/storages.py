@@ -169,7 +169,7 @@ def remove_storage(warehouse: Warehouse, storage_id: str) -> None:
     NotFound, InvalidArgument: it does not exist, or is `local`.
     InUse: tables or users' scopes are on it.
     """
-    if storage_id in warehouse.places.used():
+    if storage_id in warehouse.user_storages.used():
         raise InUse(f"cannot drop storage {storage_id!r}: it holds scopes of users whose own storage it was")
     warehouse.catalog.change(lambda catalog: changes.drop_storage(catalog, storage_id))
 

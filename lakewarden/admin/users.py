@@ -19,9 +19,9 @@ def create_user(warehouse: Warehouse, door: Door, user: User, password: str | No
     if password is not None:
         user = replace(user, password_hash=hash_password(check_password(password)))
     with door.watched(f"user:{user.user_id}"):
-        warehouse.catalog.change(lambda catalog: add_user(catalog, user, door.session.role))
+        warehouse.catalog.change(lambda catalog: add_user(catalog, user, door.principal.role))
     how = f"password {REDACTED}" if password is not None else user.auth_type
-    door.audit.note(door.session, "CREATE_USER", f"user:{user.user_id}", f"role {user.role}, {how}")
+    door.audit.note(door.principal, "CREATE_USER", f"user:{user.user_id}", f"role {user.role}, {how}")
     return user
 
 
@@ -34,8 +34,8 @@ def change_user(warehouse: Warehouse, door: Door, user_id: str, change: UserChan
         change = replace(change, password_hash=hash_password(check_password(password)))
     now = warehouse.clock()
     with door.watched(f"user:{user_id}"):
-        catalog = warehouse.catalog.change(lambda before: alter_user(before, user_id, change, door.session.role, now))
-    door.audit.note(door.session, "ALTER_USER", f"user:{user_id}", _described(change))
+        catalog = warehouse.catalog.change(lambda before: alter_user(before, user_id, change, door.principal.role, now))
+    door.audit.note(door.principal, "ALTER_USER", f"user:{user_id}", _described(change))
     return find_user(catalog, user_id)
 
 
@@ -46,8 +46,8 @@ def remove_user(warehouse: Warehouse, door: Door, user_id: str) -> None:
     door.allow("manage users")
     now = warehouse.clock()
     with door.watched(f"user:{user_id}"):
-        warehouse.catalog.change(lambda before: drop_user(before, user_id, door.session.role, now))
-    door.audit.note(door.session, "DROP_USER", f"user:{user_id}")
+        warehouse.catalog.change(lambda before: drop_user(before, user_id, door.principal.role, now))
+    door.audit.note(door.principal, "DROP_USER", f"user:{user_id}")
 
 
 def _described(change: UserChange) -> str:

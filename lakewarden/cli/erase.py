@@ -68,7 +68,7 @@ def erase(
         return
     if queue:
         with call.lake("erase") as lake:
-            request = lake.ask_erasure(user, table, deep=deep, asked_by=getpass.getuser())
+            request = lake.request_erasure(user, table, deep=deep, asked_by=getpass.getuser())
         call.emit([{"request": request}], empty="")
         return
     with call.lake("erase") as lake:

@@ -35,7 +35,7 @@ _STOPS_WITHIN = 30.0
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Address:
     """Where the pages are served."""
 
     host: str
@@ -61,15 +61,15 @@ def ui(
 ) -> None:
     """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
-    place = _Place(host, port)
-    _check_free(place)
+    address = _Address(host, port)
+    _check_free(address)
     checkout = _checkout()
     home = _prepare(dagster_home or Path(".dagster") / _name(warehouse), checkout)
     command = [_dagster(), "dev", "-w", str(checkout / _WORKSPACE), "--host", host, "--port", str(port)]
     log = home / "ui.log"
-    with _running(command, _environment(warehouse, home, place), log) as process:
-        _await(process, place, log)
-        print(f"Dagster is at {place.url}, for {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
+    with _running(command, _environment(warehouse, home, address), log) as process:
+        _await(process, address, log)
+        print(f"Dagster is at {address.url}, for {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
         status = process.wait()
     raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(log)}")
 
@@ -113,27 +113,27 @@ def _prepare(home: Path, checkout: Path) -> Path:
     return home
 
 
-def _environment(warehouse: str, home: Path, place: _Place) -> dict[str, str]:
+def _environment(warehouse: str, home: Path, address: _Address) -> dict[str, str]:
     return {
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
-        "LAKEWARDEN_DAGSTER_URL": place.url,  # the catalog sensor reloads the code location through it
+        "LAKEWARDEN_DAGSTER_URL": address.url,  # the catalog sensor reloads the code location through it
         "DAGSTER_HOME": str(home),
     }
 
 
-def _check_free(place: _Place) -> None:
+def _check_free(address: _Address) -> None:
     """Raises:
     InvalidArgument: another process serves at this address.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((place.host, place.port))
+            probe.bind((address.host, address.port))
         except OSError as error:
             raise InvalidArgument(
-                f"cannot serve on {place.host}:{place.port}: {error.strerror}; choose another with --port"
+                f"cannot serve on {address.host}:{address.port}: {error.strerror}; choose another with --port"
             ) from error
 
 
@@ -159,22 +159,22 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _await(process: subprocess.Popen[bytes], place: _Place, log: Path) -> None:
+def _await(process: subprocess.Popen[bytes], address: _Address, log: Path) -> None:
     """Raises:
     Internal: Dagster did not start.
     """
     deadline = time.monotonic() + _STARTS_WITHIN
-    while not _answers(place):
+    while not _answers(address):
         if process.poll() is not None or time.monotonic() > deadline:
             raise Internal(f"Dagster did not start; the end of its log ({log}): {_tail(log)}")
         time.sleep(0.2)
 
 
-def _answers(place: _Place) -> bool:
+def _answers(address: _Address) -> bool:
     import urllib.request  # imports HTTP and certificates, which other commands do not need
 
     try:
-        with urllib.request.urlopen(f"{place.url}/server_info", timeout=2) as answer:
+        with urllib.request.urlopen(f"{address.url}/server_info", timeout=2) as answer:
             return bool(answer.status == 200)
     except OSError:  # URLError is one
         return False

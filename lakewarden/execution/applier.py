@@ -16,12 +16,12 @@ from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.removals import check_standing
 from lakewarden.operations.plans.store import DoneBy, PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Applying, Plan, PlannedScope
-from lakewarden.operations.request import Asked, Request
+from lakewarden.operations.request import Request, Selection
 from lakewarden.operations.rewind import Rewind, apply_rewind
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.state.certificates import Certificate, certificates
-from lakewarden.state.erasure_requests import EraseAsked, find_asked, nameless
+from lakewarden.state.erasure_requests import ErasureRequest, find_request, nameless
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
 
@@ -56,7 +56,7 @@ class Applier:
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
         if plan.operation in ("drop", "erase"):
             return refused or [replace(report, plan_id=plan_id) for report in self._removed(kept, found.done)]
-        selection = Asked(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
+        selection = Selection(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
         reports = self.operator.as_job(plan.operation, selection, lambda job_id: self._run(plan, job_id), None)
         return [replace(report, plan_id=plan_id) for report in (*reports, *refused)]
 
@@ -112,10 +112,12 @@ class Applier:
 
     def _erase(self, plan: Plan) -> DoneBy:
         request = plan.request
-        certificate = self.operator.erase(EraseAsked(request.user or "", request.tables, f"plan {plan.plan_id}", request.deep))
+        certificate = self.operator.erase(
+            ErasureRequest(request.user or "", request.tables, f"plan {plan.plan_id}", request.deep)
+        )
         return DoneBy(certificate.id, f"certificate {certificate.id}")
 
-    def erase_asked(self, request: str, plan_id: str) -> Certificate:
+    def erase_requested(self, request: str, plan_id: str) -> Certificate:
         """Erases what was requested under this keyed hash, as it was planned.
 
         Raises:
@@ -123,12 +125,12 @@ class Applier:
             Moved: a table of the plan changed; nothing was erased.
         """
         found = self._log.begin(plan_id, self._warehouse.clock())
-        erasure = find_asked(self._warehouse.state, request)
+        erasure = find_request(self._warehouse.state, request)
         if found.plan is None or found.plan.request != Request("erase", erasure.tables, erasure.user, deep=erasure.deep):
             raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
         with nameless(erasure.user, request):
             check_standing(self._warehouse, found.plan)
-        certificate = self.operator.erase_asked(request)
+        certificate = self.operator.erase_requested(request)
         self._log.finish(plan_id, DoneBy(certificate.id, f"certificate {certificate.id}"))
         return certificate
 

@@ -46,9 +46,9 @@ class Engine:
             watch(done, total)
             self._progress(done, total)
 
-        return Engine(self._settings, both, self.session)
+        return Engine(self._settings, both, self.spark)
 
-    def session(self) -> SparkSession:
+    def spark(self) -> SparkSession:
         """The Spark session: the one that was passed in, or our own, started at the first call."""
         if self._borrowed is not None:
             return self._borrowed()
@@ -68,7 +68,7 @@ class Engine:
             from lakewarden.operations.fanout import in_process  # brings Delta, which a command that only looks need not load
 
             return in_process
-        session = self.session()
+        spark = self.spark()
         from lakewarden.spark.fanout import SparkFanOut  # as above
 
-        return SparkFanOut(session, self._settings.spark)
+        return SparkFanOut(spark, self._settings.spark)

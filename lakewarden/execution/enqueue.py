@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakewarden.catalog.moving import begin_move
 from lakewarden.errors import InvalidArgument
 from lakewarden.operations.evict import evict
-from lakewarden.operations.request import Asked
+from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, targets_of
 from lakewarden.state.job import Job, Queueable
 from lakewarden.state.jobs import JobLog
@@ -13,7 +13,7 @@ from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
 
-def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection: Asked, to: str | None) -> Job:
+def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection: Selection, to: str | None) -> Job:
     """`to` is the storage of a move.
 
     Raises:
@@ -34,10 +34,10 @@ def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection:
     return jobs.enqueue(operation, selection.parameters)
 
 
-def _enqueue_move(warehouse: Warehouse, jobs: JobLog, selection: Asked, to: str | None) -> Job:
+def _enqueue_move(warehouse: Warehouse, jobs: JobLog, selection: Selection, to: str | None) -> Job:
     if len(selection.tables) != 1 or selection.user is not None or to is None:
         raise InvalidArgument("a move takes one table, with all its users, and the storage that it goes to")
     catalog = warehouse.catalog.read()
     name = named_tables(catalog, selection.tables)[0].name
     begin_move(catalog, name, to, warehouse.base)
-    return jobs.enqueue("move", Asked((str(name),)).parameters | {"to": to})
+    return jobs.enqueue("move", Selection((str(name),)).parameters | {"to": to})

@@ -20,7 +20,7 @@ from lakewarden.operations.flush.run import FlushTask, flush_scopes, forget_expi
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of, options_of, restore_of
 from lakewarden.operations.move.run import Mover
 from lakewarden.operations.plans.store import PlanLog
-from lakewarden.operations.request import Asked, Request
+from lakewarden.operations.request import Request, Selection
 from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
@@ -33,7 +33,7 @@ from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.state.audit import AuditLog
 from lakewarden.state.certificates import Certificate
-from lakewarden.state.erasure_requests import EraseAsked, find_asked, keep_asked, nameless
+from lakewarden.state.erasure_requests import ErasureRequest, find_request, keep_request, nameless
 from lakewarden.state.job import Job, new_job_id
 from lakewarden.state.jobs import JobLog
 from lakewarden.storage.paths import check_user
@@ -48,11 +48,11 @@ class Operator:
     engine: Engine
     jobs: JobLog
 
-    def flush(self, selection: Asked, job_id: str | None = None) -> list[ScopeReport]:
+    def flush(self, selection: Selection, job_id: str | None = None) -> list[ScopeReport]:
         """Raises as `flushable`, before anything is flushed."""
         return self.flush_where(self.flushable(selection), selection.parameters, job_id)
 
-    def flushable(self, selection: Asked) -> Callable[[Scope], bool]:
+    def flushable(self, selection: Selection) -> Callable[[Scope], bool]:
         """Returns which scopes a flush covers.
 
         Raises:
@@ -78,7 +78,7 @@ class Operator:
             reports += self._compact_after(reports, parameters)
         return reports
 
-    def maintain(self, selection: Asked, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+    def maintain(self, selection: Selection, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
             return maintain(
                 self.warehouse, self.engine.run, selection.tables, selection.user, options, dry_run=dry_run, job_id=id_
@@ -124,9 +124,9 @@ class Operator:
 
         moment = None if options.timestamp is None else options.timestamp.isoformat()
         target = {"version": str(options.version)} if moment is None else {"timestamp": moment}
-        return self.as_job("restore", Asked((str(table),), user).parameters | target, work, None, keep=not dry_run)
+        return self.as_job("restore", Selection((str(table),), user).parameters | target, work, None, keep=not dry_run)
 
-    def evict(self, selection: Asked, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
+    def evict(self, selection: Selection, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         """Raises:
         NotFound, Unsupported: a name is not a STREAM table's; nothing was evicted.
         """
@@ -146,16 +146,16 @@ class Operator:
                 still()
                 return drop(self.warehouse, self.engine.run, table, id_, lease)
 
-        return self.as_job("drop", Asked((str(table),)).parameters, work, None)
+        return self.as_job("drop", Selection((str(table),)).parameters, work, None)
 
     def move(self, table: TableName, storage_id: str, job_id: str | None = None) -> list[ScopeReport]:
         """Raises as `operations.move.run.Mover.move`."""
-        parameters = Asked((str(table),)).parameters | {"to": storage_id}
+        parameters = Selection((str(table),)).parameters | {"to": storage_id}
         return self.as_job("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
 
     def cancel_move(self, table: TableName) -> list[ScopeReport]:
         """Raises as `operations.move.run.Mover.cancel`."""
-        parameters = Asked((str(table),)).parameters | {"cancel": "true"}
+        parameters = Selection((str(table),)).parameters | {"cancel": "true"}
         return self.as_job("move", parameters, lambda id_: self._moving(table, id_, Mover.cancel), None)
 
     def _moving(self, table: TableName, job_id: str, work: Callable[[Mover], list[ScopeReport]]) -> list[ScopeReport]:
@@ -169,7 +169,7 @@ class Operator:
         job_id = new_job_id("repair", self.warehouse.clock, self.warehouse.new_id)
         found = repair(self.warehouse, self.engine.run, RepairRequest(tables, user, dry_run, restored), job_id)
         if any(one.outcome in ("done", "failed") for one in found):
-            parameters = Asked(tables, user).parameters | {"restored": str(restored)}
+            parameters = Selection(tables, user).parameters | {"restored": str(restored)}
             self.jobs.keep("repair", job_id, started, parameters, *outcome_of_repair(found))
         return found
 
@@ -199,12 +199,12 @@ class Operator:
         ]
 
     def _exported(self, user: str, place: str, job_id: str) -> Export:
-        failed = [report for report in self.flush(Asked(user=user)) if report.fault]
+        failed = [report for report in self.flush(Selection(user=user)) if report.fault]
         if failed:
             raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
         return export(self.warehouse, user, place, job_id)
 
-    def erase(self, erasure: EraseAsked) -> Certificate:
+    def erase(self, erasure: ErasureRequest) -> Certificate:
         """Raises as `operations.erase.run.erase`; the job log knows the user by the keyed hash alone."""
         started = self.warehouse.clock()
         job_id = new_job_id("erase", self.warehouse.clock, self.warehouse.new_id)
@@ -218,19 +218,19 @@ class Operator:
         keep(parameters | {"user": certificate.user}, "completed", f"certificate {certificate.id}")
         return certificate
 
-    def erase_asked(self, request: str) -> Certificate:
+    def erase_requested(self, request: str) -> Certificate:
         """Erases what was requested; raises as `erase`, with the keyed hash in place of the id, and the request stays."""
-        erasure = find_asked(self.warehouse.state, request)
+        erasure = find_request(self.warehouse.state, request)
         with nameless(erasure.user, request):
             try:
                 return self.erase(erasure)
             except LakewardenError:
-                keep_asked(self.warehouse.state, request, erasure)
+                keep_request(self.warehouse.state, request, erasure)
                 raise
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does."""
-        selection = Asked(request.tables, request.user)
+        selection = Selection(request.tables, request.user)
         match request.operation:
             case "flush":
                 return self.flush(selection, job_id)
@@ -243,7 +243,7 @@ class Operator:
 
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Runs a queued job's request under its id."""
-        selection = Asked.of(job)
+        selection = Selection.of(job)
         match job.job_type:
             case "export":
                 return self._export_queued(selection.user or "", job.job_id)
@@ -283,7 +283,7 @@ class Operator:
         return self.as_job("compact", parameters, work, None)
 
     def flush_large(self, task: FlushTask) -> ScopeReport:
-        session = self.engine.session()
+        spark = self.engine.spark()
         from lakewarden.spark.large import flush_large  # the JVM's client: a second that most commands never need
 
-        return flush_large(session, task, over_s3a=self.warehouse.settings.spark.s3a)
+        return flush_large(spark, task, over_s3a=self.warehouse.settings.spark.s3a)

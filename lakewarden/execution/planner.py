@@ -14,12 +14,12 @@ from lakewarden.operations.maintain import options_of, restore_of
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
-from lakewarden.operations.request import Asked, Request, check_request
+from lakewarden.operations.request import Request, Selection, check_request
 from lakewarden.operations.scopes import named_tables
 from lakewarden.planning.propose import vacuumable
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.erasure_requests import find_asked, nameless
+from lakewarden.state.erasure_requests import find_request, nameless
 from lakewarden.warehouse import Warehouse, find_table
 
 
@@ -46,13 +46,13 @@ class Planner:
         planned_at = self._warehouse.clock()
         return self._kept(request, self.look(request), planned_at)
 
-    def preview_asked(self, request: str) -> Plan:
+    def preview_requested(self, request: str) -> Plan:
         """The plan of the erasure that was requested under this keyed hash; errors name the user by it.
 
         Raises:
             NotFound, InvalidArgument: no such erasure was requested.
         """
-        erasure = find_asked(self._warehouse.state, request)
+        erasure = find_request(self._warehouse.state, request)
         with nameless(erasure.user, request):
             return self.preview(Request("erase", erasure.tables, erasure.user, deep=erasure.deep)).plan
 
@@ -62,7 +62,7 @@ class Planner:
         Raises as `preview`.
         """
         check_request(request)
-        selection = Asked(request.tables, request.user)
+        selection = Selection(request.tables, request.user)
         match request.operation:
             case "flush":
                 return plan_flush(self._warehouse, self.operator.flushable(selection))

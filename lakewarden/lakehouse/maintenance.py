@@ -153,7 +153,7 @@ class Maintenance:
         Raises:
             NotFound, Unsupported: the table or storage does not exist; it is a STREAM table.
             InUse: the table is being moved elsewhere, or its place there is not empty.
-            Conflict: a reader leases a version, or a user is being erased; try again later.
+            Conflict: a reader pins a version, or a user is being erased; try again later.
         """
         return self.parts.operator.move(TableName.parse(table), to)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.status import Status
-from lakewarden.operations.request import Asked, Plannable, PlanOptions, Request, new_request
+from lakewarden.operations.request import Plannable, PlanOptions, Request, Selection, new_request
 
 if TYPE_CHECKING:
     from lakewarden.operations.plans.value import Plan
@@ -78,5 +78,5 @@ class Plans:
         flushes = [planned_flush(warehouse, due) for due in self.status.due() if due.pending.table in names]
         compact, optimize = self.look("compact", *tables), self.look("optimize", *tables)
         safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.parts.operator.maintain(Asked(safe), VacuumOptions(), dry_run=True) if safe else []
+        vacuum = self.parts.operator.maintain(Selection(safe), VacuumOptions(), dry_run=True) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]

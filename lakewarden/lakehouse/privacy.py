@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
-from lakewarden.state.erasure_requests import EraseAsked, find_asked
+from lakewarden.state.erasure_requests import ErasureRequest, find_request
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
@@ -68,37 +68,37 @@ class Privacy:
             NotFound, InvalidArgument: a table does not exist or is SHARED; nothing was done.
             Conflict: something remains, or is still written to. Remove what the message names, and erase again.
         """
-        return self.parts.operator.erase(EraseAsked(user, tuple(tables or ()), asked_by, deep))
+        return self.parts.operator.erase(ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
-    def ask_erasure(
+    def request_erasure(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
     ) -> str:
-        """Queues an erasure for `erase_asked`, in this process or another; returns the user's keyed hash, which names it.
+        """Queues an erasure for `erase_requested`, in this process or another; returns the user's keyed hash, which names it.
 
         Raises:
             NotFound, InvalidArgument: as `erase`.
         """
-        from lakewarden.operations.erase.run import ask_erasure
+        from lakewarden.operations.erase.run import request_erasure
 
-        return ask_erasure(self.parts.warehouse, EraseAsked(user, tuple(tables or ()), asked_by, deep))
+        return request_erasure(self.parts.warehouse, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
-    def asked_erasure(self, request: str) -> EraseAsked:
+    def requested_erasure(self, request: str) -> ErasureRequest:
         """The erasure that was requested under this keyed hash.
 
         Raises:
             NotFound, InvalidArgument: no such request; not a keyed hash.
         """
-        return find_asked(self.parts.warehouse.state, request)
+        return find_request(self.parts.warehouse.state, request)
 
-    def plan_asked_erasure(self, request: str) -> Plan:
+    def plan_requested_erasure(self, request: str) -> Plan:
         """The plan of the erasure that was requested under this keyed hash.
 
         Raises:
             NotFound, InvalidArgument: no such request; not a keyed hash.
         """
-        return self.parts.planner.preview_asked(request)
+        return self.parts.planner.preview_requested(request)
 
-    def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
+    def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
 
         Args:
@@ -106,7 +106,11 @@ class Privacy:
 
         Raises as `erase`, with the keyed hash in place of the id.
         """
-        return self.parts.operator.erase_asked(request) if plan_id is None else self.parts.applier.erase_asked(request, plan_id)
+        return (
+            self.parts.operator.erase_requested(request)
+            if plan_id is None
+            else self.parts.applier.erase_requested(request, plan_id)
+        )
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""

@@ -1,4 +1,4 @@
-"""One process's reader of one table's log, shared by its subscribers; each has its own place in it."""
+"""One process's reader of one table's log, shared by its subscribers; each reads from its own `_seq` on."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Feed:
         self._live = live
         self._timer = timer
         self._lock = threading.Lock()
-        self._places: dict[str, tuple[int, float]] = {}
+        self._delivered: dict[str, tuple[int, float]] = {}
         """Up to which `_seq` each subscriber has read, and when that was."""
         self._last: tuple[float, Glance] | None = None
         self._chunks: dict[int, memoryview] = {}
         """By the `_seq` of the first row."""
 
     def look(self, live_id: str, after: int, max_age: float) -> Glance:
-        """What is newer than a subscriber's place, as of now, or as another subscriber saw it up to `max_age` seconds ago."""
+        """What is newer than what a subscriber has, as of now, or as another subscriber saw it up to `max_age` seconds ago."""
         with self._lock:
             began, last = self._timer(), self._last
-            self._places[live_id] = (after, began)
-            here = [place for place, at in self._places.values() if began - at < _GONE]
+            self._delivered[live_id] = (after, began)
+            here = [seq for seq, at in self._delivered.values() if began - at < _GONE]
             if len(here) == 1 or last is None or last[1].trail.after > after or began - last[0] >= max_age:
                 trail = self._log.trail(min(here))
                 self._last = last = (began, Glance(trail, self._live.killed(self._log.log_id)))
@@ -81,8 +81,8 @@ class Feed:
     def leave(self, live_id: str) -> bool:
         """Removes a subscriber; returns whether it was the last."""
         with self._lock:
-            self._places.pop(live_id, None)
-            return not self._places
+            self._delivered.pop(live_id, None)
+            return not self._delivered
 
 
 class Feeds:

@@ -36,7 +36,7 @@ Select = Callable[[Table, pa.Table], Mapping[int, Row]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class FollowRequest:
     """A subscription as it was requested. `user` is None for a SHARED table."""
 
     table: TableName
@@ -50,7 +50,7 @@ class Asked:
 class Follower:
     """Created by `begin`."""
 
-    def __init__(self, warehouse: Warehouse, feeds: Feeds, request: Asked, select: Select) -> None:
+    def __init__(self, warehouse: Warehouse, feeds: Feeds, request: FollowRequest, select: Select) -> None:
         table = find_table(warehouse.catalog.read(), request.table)
         self._warehouse = warehouse
         self._feeds = feeds
@@ -63,7 +63,7 @@ class Follower:
         self._live = LiveQueries(warehouse.state)
         self._began = warehouse.log(table).signs(self._mark)
         self._check_open(self._began)
-        self.place = NOTHING
+        self.delivered_seq = NOTHING
         """The `_seq` up to which everything was delivered."""
         now = warehouse.clock()
         live_id = f"LQ-{warehouse.new_id()[:12]}"
@@ -94,7 +94,7 @@ class Follower:
         for _ in range(_ATTEMPTS):
             table = self._table()
             feed = self._feeds.of(self._warehouse.log(table))
-            glance = feed.look(self.live_id, self.place, max_age)
+            glance = feed.look(self.live_id, self.delivered_seq, max_age)
             if self.live_id in glance.killed:
                 raise Ended(f"subscription {self.live_id} was killed")
             self._check(glance.trail, table)
@@ -111,11 +111,11 @@ class Follower:
 
     def _delivered(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
         """The events of a trail after the place, which moves to the trail's end."""
-        ranges = self._ranges(table, trail, self.place)
-        rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.place)
+        ranges = self._ranges(table, trail, self.delivered_seq)
+        rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.delivered_seq)
         matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
         found = list(self._fold.events(rows, table.schema, matched))  # only after everything that can fail
-        self.place = max(self.place, trail.end)
+        self.delivered_seq = max(self.delivered_seq, trail.end)
         return found
 
     def _shown(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
@@ -135,7 +135,7 @@ class Follower:
     # Where it begins
 
     def _first(self, table: Table) -> list[Event]:
-        rows, self.place = self._now(table)
+        rows, self.delivered_seq = self._now(table)
         rows = _numbered(rows)
         matched = self._shown(table, rows)
         self._fold.begin(rows, table.schema, matched)
@@ -166,7 +166,7 @@ class Follower:
                     continue
                 rows = _numbered(rows)
                 self._fold.begin(rows, table.schema, self._shown(table, rows))
-                self.place = seq
+                self.delivered_seq = seq
                 return self._delivered(table, trail, partial(self._read, table))
             except Missing:
                 continue
@@ -234,10 +234,10 @@ class Follower:
             raise Ended(f"the rows of {self._request.table} that were delivered were erased; subscribe again")
         if now.rewound not in (None, self._began.rewound):
             raise Ended(f"{self._request.table} was restored, so what was delivered no longer holds; subscribe again")
-        if table.type != "STREAM" and not trail.complete_after(self.place):
+        if table.type != "STREAM" and not trail.complete_after(self.delivered_seq):
             raise InvalidArgument(
                 f"subscription {self.live_id} was not polled for longer than rows are kept (log.retention_seconds): the oldest"
-                f" from_seq that works is {trail.forgotten}, and it is at {self.place}; subscribe again"
+                f" from_seq that works is {trail.forgotten}, and it is at {self.delivered_seq}; subscribe again"
             )
 
     def _ping(self) -> None:

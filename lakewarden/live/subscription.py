@@ -35,7 +35,7 @@ class Subscription:
     @property
     def seq(self) -> int | None:
         """The `from_seq` that continues after everything delivered; None until the initial rows were."""
-        return self._told if self._ready else self._follower.place
+        return self._told if self._ready else self._follower.delivered_seq
 
     def poll(self) -> list[Event]:
         """Returns the events so far, without waiting; first the rows that exist.

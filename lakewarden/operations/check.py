@@ -28,7 +28,7 @@ from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
-from lakewarden.state.floor_entries import FloorPlace
+from lakewarden.state.floor_entries import FloorLocation
 from lakewarden.state.floors import floor_at
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
@@ -108,7 +108,7 @@ def _unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table) -> F
     """The object of one of the table's floors that cannot be read."""
     if not (warehouse.identifies and can(table.type, "cold tier")):
         return None
-    on_storages = (FloorPlace.on_storage(warehouse.location(storage), table.id) for storage in catalog.storages.values())
+    on_storages = (FloorLocation.on_storage(warehouse.location(storage), table.id) for storage in catalog.storages.values())
     for place in (warehouse.floor(table), *on_storages):
         try:
             floor_at(place).look()

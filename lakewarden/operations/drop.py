@@ -80,7 +80,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     if warehouse.identifies:
         remove_floors(warehouse.floor(table), [warehouse.root(storage) for storage in catalog.storages.values()])
     warehouse.registry.remove(table.id)
-    warehouse.places.remove(table.id)
+    warehouse.user_storages.remove(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

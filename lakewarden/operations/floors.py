@@ -15,7 +15,7 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import ScopeReport
-from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors import RECENT_SECONDS, Floor, floor_at
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
@@ -51,7 +51,7 @@ def known_of(target: ScopeTarget, report: ScopeReport) -> Known | None:
 class Unnoted:
     """Copies of floors that could not be written, and why: their scopes may not be settled."""
 
-    faults: Mapping[FloorPlace, LakewardenError]
+    faults: Mapping[FloorLocation, LakewardenError]
 
     def why(self, target: ScopeTarget) -> LakewardenError | None:
         return next((fault for place in _places(target) if (fault := self.faults.get(place)) is not None), None)
@@ -73,8 +73,8 @@ def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = N
     Args:
         positions: by table id, the last position of its log that was seen; without it, that of the highest watermark.
     """
-    copies: dict[FloorPlace, dict[str, Known]] = defaultdict(dict)
-    seen: dict[FloorPlace, dict[str, int]] = defaultdict(dict)
+    copies: dict[FloorLocation, dict[str, Known]] = defaultdict(dict)
+    seen: dict[FloorLocation, dict[str, int]] = defaultdict(dict)
     for one in noted:
         places = _places(one.target)
         for place in places:
@@ -90,7 +90,7 @@ def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = N
 
 
 def _add(
-    place: FloorPlace, known: Mapping[str, Known], seen: Mapping[str, int], positions: Mapping[str, int]
+    place: FloorLocation, known: Mapping[str, Known], seen: Mapping[str, int], positions: Mapping[str, int]
 ) -> LakewardenError | None:
     settled = max(position_of(one.watermark) for one in known.values())
     try:
@@ -100,11 +100,11 @@ def _add(
     return None
 
 
-def _places(target: ScopeTarget) -> list[FloorPlace]:
+def _places(target: ScopeTarget) -> list[FloorLocation]:
     """The faults of the copies that know the scope."""
     if target.floor is None or target.root is None:
         return []
-    return [FloorPlace.on_storage(target.root.location, target.floor.table_id), target.floor]
+    return [FloorLocation.on_storage(target.root.location, target.floor.table_id), target.floor]
 
 
 def forget(target: ScopeTarget, upto: int) -> None:
@@ -133,17 +133,17 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
             forget(now, one.known.watermark)
 
 
-def copy_floor(floor: FloorPlace, root: StorageRoot) -> None:
+def copy_floor(floor: FloorLocation, root: StorageRoot) -> None:
     """Gives a storage all that the state records of a table's scopes, before they are moved there."""
     look = floor_at(floor).look()
-    floor_at(FloorPlace.on_storage(root.location, floor.table_id)).add(look.position, look.all())
+    floor_at(FloorLocation.on_storage(root.location, floor.table_id)).add(look.position, look.all())
 
 
-def remove_floors(floor: FloorPlace, roots: Iterable[StorageRoot]) -> None:
+def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
     """Forgets a dropped table. A storage that is away keeps its copy, which is no longer compared."""
     for root in roots:
         with suppress(StorageUnavailable, StorageRefused):
-            floor_at(FloorPlace.on_storage(root.location, floor.table_id)).remove()
+            floor_at(FloorLocation.on_storage(root.location, floor.table_id)).remove()
     floor_at(floor).remove()
 
 
@@ -151,7 +151,7 @@ def remove_floors(floor: FloorPlace, roots: Iterable[StorageRoot]) -> None:
 class Standing:
     """A table's scopes on one storage, and the last position of its log that was seen."""
 
-    floor: FloorPlace
+    floor: FloorLocation
     root: StorageRoot
     log_id: str
     last_position: int
@@ -177,7 +177,7 @@ def floor_faults(state: ObjectStore, standings: Iterable[Standing]) -> Mapping[S
 
 def shown(standings: Iterable[Standing]) -> set[StorageRoot]:
     """Object stores that just listed one of our floors: a recreated bucket has none. (A mount point may have one.)"""
-    found = ((standing.root, FloorPlace.on_storage(standing.root.location, standing.floor.table_id)) for standing in standings)
+    found = ((standing.root, FloorLocation.on_storage(standing.root.location, standing.floor.table_id)) for standing in standings)
     return {root for root, place in found if local_path(root.location.uri) is None and floor_at(place).seen != NOTHING}
 
 
@@ -188,7 +188,7 @@ def check_floor(state: ObjectStore, standing: Standing) -> None:
         Corrupt: one of them is older than it was.
     """
     table_floor, root, log_id, last_position = standing.floor, standing.root, standing.log_id, standing.last_position
-    stored = floor_at(FloorPlace.on_storage(root.location, table_floor.table_id))
+    stored = floor_at(FloorLocation.on_storage(root.location, table_floor.table_id))
     expected = floor_at(table_floor).look(RECENT_SECONDS).storages.get(root.identity, NOTHING)
     settled = stored.position()
     if settled > last_position and settled > (end := reader_of(state, log_id).view().last_position):

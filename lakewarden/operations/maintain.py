@@ -15,11 +15,11 @@ from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
 from lakewarden.operations.optimize.scope import OptimizeOptions, OptimizePlan, plan_optimize, replan_optimize, run_optimize
 from lakewarden.operations.optimize.zorder import check_columns
+from lakewarden.operations.pins import forget_expired, pinned_versions
 from lakewarden.operations.plans.moved import PLAN, commit_of
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.reader_leases import forget_expired, leased_versions
 from lakewarden.operations.request import Request
 from lakewarden.operations.restore.scope import (
     RestoreOptions,
@@ -168,7 +168,7 @@ def maintain_scope(task: MaintainTask) -> Steps[ScopeReport]:
 
 def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
     def looked() -> datetime:
-        """When leases and file references were read."""
+        """When pins and file references were read."""
         return task.clock.moment
 
     if task.planned is not None:
@@ -269,9 +269,9 @@ def _check(target: ScopeTarget, options: Options) -> None:
 
 
 def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options, now: datetime) -> list[Options]:
-    """The options of each scope: a vacuum keeps what the scope's tags name, its readers lease, and its hot rows refer to.
+    """The options of each scope: a vacuum keeps what the scope's tags name, its readers pin, and its hot rows refer to.
 
-    `now` is taken before the leases are read, so that versions leased meanwhile are inside the vacuum's retention.
+    `now` is taken before the pins are read, so that versions pinned meanwhile are inside the vacuum's retention.
     """
     if not isinstance(options, VacuumOptions):
         return [options] * len(targets)
@@ -279,12 +279,12 @@ def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Op
     names = {target.scope.table for target in targets}
     ids = {name: find_table(catalog, name).id for name in names}
     tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
-    leased = {name: leased_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
+    pinned = {name: pinned_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
     hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
     return [
         replace(
             options,
-            keep_versions=(*options.keep_versions, *_of(tagged, target.scope), *_of(leased, target.scope)),
+            keep_versions=(*options.keep_versions, *_of(tagged, target.scope), *_of(pinned, target.scope)),
             keep_files=hot[target.scope.table].get(target.scope.user, frozenset()),
         )
         for target in targets

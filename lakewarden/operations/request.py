@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """What an operation works on: tables by name (all where none is named), for every user or for one."""
 
     tables: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Asked:
         return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
 
     @classmethod
-    def of(cls, job: Job) -> Asked:
+    def of(cls, job: Job) -> Selection:
         return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
 
 

@@ -8,7 +8,7 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument
 from lakewarden.scope import TableName
-from lakewarden.state.erasure_requests import EraseAsked
+from lakewarden.state.erasure_requests import ErasureRequest
 from lakewarden.storage.paths import check_user
 from lakewarden.verify.search import Search, Searched, Suspect, search
 from lakewarden.warehouse import Warehouse, find_table
@@ -17,7 +17,7 @@ from lakewarden.warehouse import Warehouse, find_table
 def verify_erased(warehouse: Warehouse, user: str, names: Sequence[str], *, deep: bool) -> Searched:
     """Runs only the search: is anything of the user left?"""
     catalog = warehouse.catalog.read()
-    request = EraseAsked(check_user(user), tuple(names), "", deep)
+    request = ErasureRequest(check_user(user), tuple(names), "", deep)
     mark = warehouse.erasures.mark(user)
     return search(what_to_search(warehouse, catalog, tables_of_users(catalog, names), request, mark, (), versions=True))
 
@@ -42,7 +42,7 @@ def what_to_search(
     warehouse: Warehouse,
     catalog: Catalog,
     tables: Sequence[Table],
-    request: EraseAsked,
+    request: ErasureRequest,
     mark: str,
     exports: tuple[str, ...],
     *,

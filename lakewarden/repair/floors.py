@@ -19,7 +19,7 @@ from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.repair.report import Repaired
 from lakewarden.scope import Scope
-from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known, KnownScopes
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known, KnownScopes
 from lakewarden.state.floors import FloorLook, floor_at
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
@@ -33,7 +33,7 @@ def mend_floors(warehouse: Warehouse, catalog: Catalog, table: Table, *, dry_run
     """
     if not (warehouse.identifies and can(table.type, "cold tier")):
         return []
-    roots = {FloorPlace.on_storage(root.location, table.id): root for root in map(warehouse.root, catalog.storages.values())}
+    roots = {FloorLocation.on_storage(root.location, table.id): root for root in map(warehouse.root, catalog.storages.values())}
     stored = {place: floor_at(place).examine() for place in roots}
     state = floor_at(warehouse.floor(table)).examine()
     damaged = {place: look for place, look in (*stored.items(), (warehouse.floor(table), state)) if look.unreadable}
@@ -59,7 +59,7 @@ def _leave_out(stored: Iterable[FloorLook]) -> bool:
     return any(look.unreadable for look in looks) or all(look.position == NOTHING for look in looks)
 
 
-def _reason(damaged: Mapping[FloorPlace, FloorLook], *, alone: bool) -> str:
+def _reason(damaged: Mapping[FloorLocation, FloorLook], *, alone: bool) -> str:
     names = [f"{place.location.uri}/{key}" for place, look in damaged.items() for key in look.unreadable]
     copy = (
         "its copy cannot be read either, so what the scopes have now counts as all that they had" if alone else "its copy has it"

@@ -27,7 +27,7 @@ from lakewarden.repair.scope import repair_scope
 from lakewarden.repair.strays import unlisted_users
 from lakewarden.repair.task import RepairTask
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.floor_entries import FloorPlace, Known
+from lakewarden.state.floor_entries import FloorLocation, Known
 from lakewarden.state.floors import floor_at
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table, live_tables
@@ -122,7 +122,7 @@ class _TableRepair:
         if not (self.warehouse.identifies and can(self.table.type, "cold tier")):
             return NOTHING
         locations = (self.warehouse.location(storage) for storage in self.catalog.storages.values())
-        places = [FloorPlace.on_storage(location, self.table.id) for location in locations]
+        places = [FloorLocation.on_storage(location, self.table.id) for location in locations]
         return max(floor_at(place).position() for place in (*places, self.warehouse.floor(self.table)))
 
     def _scopes(self, targets: Sequence[ScopeTarget], trail: Trail, settled: int) -> list[Repaired]:

@@ -29,9 +29,9 @@ _LOOK_EVERY = 0.25
 
 @dataclass(frozen=True)
 class SparkFanOut:
-    """A `FanOut` over the session's executors."""
+    """A `FanOut` over Spark's executors."""
 
-    session: SparkSession
+    spark: SparkSession
     settings: SparkSettings
 
     def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
@@ -41,7 +41,7 @@ class SparkFanOut:
         """
         if not items:
             return []
-        context = self.session.sparkContext
+        context = self.spark.sparkContext
         packs = pack(items, max_bytes=self._pack_bytes(items, context), max_items=self.settings.task_scopes)
         group = f"lakewarden-{random_id()}"
         context.setJobGroup(group, f"lakewarden: {len(items)} scopes")

@@ -51,7 +51,7 @@ _NEW_FILE = pa.schema(_COLUMNS)
 """The fields of `NewFile`, as a task that writes returns them."""
 
 
-def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
+def flush_large(spark: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
     """Flushes one scope with the whole cluster, through the same drain as a small one.
 
     Args:
@@ -59,11 +59,11 @@ def flush_large(session: SparkSession, task: FlushTask, *, over_s3a: bool = Fals
     """
 
     def steps() -> Steps[ScopeReport]:
-        native = over_s3a and s3a.reaches(session, task.target.location, (), os.environ)
-        cold = [_LargeCold(session, task, native=native)]
+        native = over_s3a and s3a.reaches(spark, task.target.location, (), os.environ)
+        cold = [_LargeCold(spark, task, native=native)]
 
         def open_again() -> _LargeCold:
-            cold.append(_LargeCold(session, task, native=native))
+            cold.append(_LargeCold(spark, task, native=native))
             return cold[-1]
 
         yield from drain(_LargeHot(hot_scope(task)), open_again, attempts=task.attempts)
@@ -96,8 +96,8 @@ class _LargeHot:
 class _LargeCold:
     """A `ColdScope` that writes its files with Spark."""
 
-    def __init__(self, session: SparkSession, task: FlushTask, *, native: bool) -> None:
-        self._session = session
+    def __init__(self, spark: SparkSession, task: FlushTask, *, native: bool) -> None:
+        self._spark = spark
         self._native = native
         self._task = task
         self._target = task.target
@@ -141,8 +141,8 @@ class _LargeCold:
         paths = [file.path for file in files]
         # columns of an older version are found by id, which only our own reader does
         by_name = self._native and files and not self.apply.evolved()
-        if by_name and s3a.reaches(self._session, location, paths, os.environ):
-            return s3a.read(self._session, location, paths, schema)
+        if by_name and s3a.reaches(self._spark, location, paths, os.environ):
+            return s3a.read(self._spark, location, paths, schema)
         ids = {} if table is None or not files else table.column_ids(self._target.schemas)
         return self._frame(_cold_reader(self._target, paths, ids), len(files), schema)
 
@@ -180,14 +180,14 @@ class _LargeCold:
     def _frame(self, read: Callable[[int], pa.Table], pieces: int, schema: pa.Schema) -> DataFrame:
         """A DataFrame whose partitions are what `read` makes of each piece's number."""
         if not pieces:
-            return self._session.createDataFrame([], from_arrow_schema(schema))
+            return self._spark.createDataFrame([], from_arrow_schema(schema))
 
         def pull(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for batch in batches:
                 for row in batch.to_pylist():
                     yield from read(row["id"]).cast(schema).to_batches()
 
-        return self._session.range(0, pieces, 1, pieces).mapInArrow(pull, from_arrow_schema(schema))
+        return self._spark.range(0, pieces, 1, pieces).mapInArrow(pull, from_arrow_schema(schema))
 
 
 def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int], pa.Table]:

@@ -46,16 +46,16 @@ _NO_NAME = re.compile(r"[\[\]{}*?\\:]")
 """What Hadoop does not take for a plain part of a path."""
 
 
-def connect(session: SparkSession, location: Location, environment: Mapping[str, str]) -> bool:
-    """Configures this session to reach the location's bucket. Credentials are given by the names of their variables.
+def connect(spark: SparkSession, location: Location, environment: Mapping[str, str]) -> bool:
+    """Configures Spark to reach the location's bucket. Credentials are given by the names of their variables.
 
-    Returns False, and changes nothing, if the session already reaches a bucket of that name in another way: Hadoop
+    Returns False, and changes nothing, if it already reaches a bucket of that name in another way: Hadoop
     keeps one connection for a name.
 
     Raises:
         StorageRefused: the environment lacks what the location's credentials refer to.
     """
-    known = session.sparkContext._jsc.hadoopConfiguration()  # pyspark's own way to it
+    known = spark.sparkContext._jsc.hadoopConfiguration()  # pyspark's own way to it
     bucket = f"fs.s3a.bucket.{_bucket(location)}"
     options = s3a_options(location, environment) | {f"{bucket}.{name}": value for name, value in _WHOLE.items()}
     mark = f"{bucket}.lakewarden"
@@ -66,13 +66,13 @@ def connect(session: SparkSession, location: Location, environment: Mapping[str,
     return True
 
 
-def reaches(session: SparkSession, location: Location, paths: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether Hadoop can take these for paths, and the session reaches them; raises as `connect`."""
+def reaches(spark: SparkSession, location: Location, paths: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether Hadoop can take these for paths, and Spark reaches them; raises as `connect`."""
     scheme, _, place = location.uri.partition("://")
-    return scheme == "s3" and not any(map(_NO_NAME.search, (place, *paths))) and connect(session, location, environment)
+    return scheme == "s3" and not any(map(_NO_NAME.search, (place, *paths))) and connect(spark, location, environment)
 
 
-def read(session: SparkSession, location: Location, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
+def read(spark: SparkSession, location: Location, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
     """The rows of Parquet files below the location, their columns found by name.
 
     Raises:
@@ -80,7 +80,7 @@ def read(session: SparkSession, location: Location, paths: Sequence[str], schema
         StorageRefused, StorageUnavailable: the store refuses, or cannot be reached.
     """
     with explained(f"cannot read the files of {location} over s3a"):
-        return session.read.schema(from_arrow_schema(schema)).parquet(*(uri(location, path) for path in paths))
+        return spark.read.schema(from_arrow_schema(schema)).parquet(*(uri(location, path) for path in paths))
 
 
 def uri(location: Location, path: str) -> str:

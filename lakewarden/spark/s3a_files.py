@@ -53,10 +53,10 @@ class _Written:
 
 def _written(rows: DataFrame, uri: str, compression: str) -> list[_Written]:
     """Writes through a Delta transaction on a table that does not exist, and never commits it."""
-    session = rows.sparkSession
-    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # of the session: a new one takes seconds
-    jvm: Any = session._jvm  # pyspark's own way to it
-    delta, started = jvm.org.apache.spark.sql.delta, session._jsparkSession
+    spark = rows.sparkSession
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # of the whole session: a new one takes seconds
+    jvm: Any = spark._jvm  # pyspark's own way to it
+    delta, started = jvm.org.apache.spark.sql.delta, spark._jsparkSession
     given = jvm.PythonUtils.toScalaMap({"compression": compression})
     options = jvm.scala.Option.apply(delta.DeltaOptions(given, started.sessionState().conf()))
     transaction = delta.DeltaLog.forTable(started, uri).startTransaction()

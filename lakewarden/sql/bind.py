@@ -111,7 +111,7 @@ def _glance(context: Context, user: str) -> Door:
         PermissionDenied: the session's role may not act as that user.
     """
     try:
-        return Door(impersonate(context.session, user, role_of(context.catalog, user)), context.door.audit)
+        return Door(impersonate(context.principal, user, role_of(context.catalog, user)), context.door.audit)
     except PermissionDenied:
         return context.door.execute_as(context.catalog, user)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from lakewarden.access.gate import Session, TableOf
+from lakewarden.access.gate import Principal, TableOf
 from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
@@ -42,8 +42,8 @@ class Context:
         return self.services.warehouse
 
     @property
-    def session(self) -> Session:
-        return self.door.session
+    def principal(self) -> Principal:
+        return self.door.principal
 
     @property
     def limits(self) -> Limits:
@@ -102,7 +102,7 @@ class Context:
 
     def owner(self, table: Table) -> str | None:
         """The scope that the session sees of a table: its own user's in a USER table."""
-        return None if table.type == "SHARED" else self.session.user
+        return None if table.type == "SHARED" else self.principal.user
 
 
 def _alike(one: TableName, other: TableName) -> bool:

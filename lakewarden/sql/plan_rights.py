@@ -33,5 +33,5 @@ def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
     names = [TableName.parse(name) for name in request.tables] or [table.name for table in live_tables(context.catalog)]
     for name in names:
         table = context.guarded(name) or TableOf(name, "USER")
-        own = table.type == "SHARED" or request.user == context.session.user
+        own = table.type == "SHARED" or request.user == context.principal.user
         yield Ask("write" if own and spec.own else spec.act, table)

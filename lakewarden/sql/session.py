@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.access.gate import Session
+from lakewarden.access.gate import Principal
 from lakewarden.access.roles import parse_role
 from lakewarden.admin.session_gate import Door
 from lakewarden.clock import Pause, wait
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
 
-    def __init__(self, services: Services, session: Session) -> None:
+    def __init__(self, services: Services, principal: Principal) -> None:
         self._services = services
         warehouse = services.warehouse
-        self._door = Door(session, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
+        self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._namespace: str | None = None
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
 
     def describe(self) -> OpenSession:
         """The session's current state, for `system.sessions`."""
-        mine = self._door.session
+        mine = self._door.principal
         actor = None if mine.actor is None else mine.actor.user
         return OpenSession(self._number, mine.user, mine.role, actor, self._namespace, self._opened_at)
 
@@ -79,7 +79,7 @@ class SqlSession:
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))
-        return SessionTable(TableClient.of(warehouse, table).by(self._door.session.user), self._door)
+        return SessionTable(TableClient.of(warehouse, table).by(self._door.principal.user), self._door)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session as another user, like EXECUTE AS USER.
@@ -88,7 +88,7 @@ class SqlSession:
             PermissionDenied: the role may not act as that user.
         """
         taken = self._door.execute_as(self._services.warehouse.catalog.read(), check_user(user))
-        return SqlSession(self._services, taken.session)
+        return SqlSession(self._services, taken.principal)
 
     def subscribe(
         self,
@@ -117,4 +117,4 @@ def open_session(services: Services, user: str, role: str) -> SqlSession:
     """Raises:
     InvalidArgument: the user's name is not valid, or the role does not exist.
     """
-    return SqlSession(services, Session(check_user(user), parse_role(role)))
+    return SqlSession(services, Principal(check_user(user), parse_role(role)))

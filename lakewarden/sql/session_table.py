@@ -60,7 +60,7 @@ class SessionTable:
 
     @property
     def _user(self) -> str | None:
-        return None if self.client.table.type == "SHARED" else self.door.session.user
+        return None if self.client.table.type == "SHARED" else self.door.principal.user
 
     def _to(self, act: RowAct) -> TableClient:
         """The current table: its access level may have changed since this object was created."""

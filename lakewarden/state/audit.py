@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from lakewarden.access.gate import Session
+from lakewarden.access.gate import Principal
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Corrupt
 from lakewarden.state.newest_first import backwards
@@ -44,16 +44,16 @@ class AuditLog:
     clock: Clock
     new_id: NewId
 
-    def note(self, session: Session, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
+    def note(self, principal: Principal, action: str, target: str, details: str = "", subject: str | None = None) -> AuditEntry:
         """Stores one act; returns when it is durable.
 
         Args:
-            session: who acts. In another user's place, the actor is the user who took it, and the subject is the other.
+            principal: who acts. In EXECUTE AS USER, the actor is the user who runs it, and the subject is the other.
             target: what it is done to, such as `table:app.t` or `user:alice`.
-            subject: the user whose place is requested, if the session has not taken it yet.
+            subject: the user to act as, if the principal does not act as that user yet.
         """
-        actor = session.actor or session
-        taken = session.user if session.actor else None
+        actor = principal.actor or principal
+        taken = principal.user if principal.actor else None
         entry = AuditEntry(self.new_id(), self.clock(), actor.user, action, target, details, subject or taken)
         self.store.create(_key(entry), _encode(entry))
         return entry

@@ -17,11 +17,11 @@ from lakewarden.state.erasures import ROOT
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.paths import without_id
 
-_ASKED = f"{ROOT}/asked"
+_REQUESTS = f"{ROOT}/asked"
 
 
 @dataclass(frozen=True)
-class EraseAsked:
+class ErasureRequest:
     """Whom to erase from which tables (by default all USER tables). The certificate repeats `asked_by`."""
 
     user: str
@@ -30,12 +30,12 @@ class EraseAsked:
     deep: bool
 
 
-def keep_asked(store: ObjectStore, mark: str, asked: EraseAsked) -> None:
+def keep_request(store: ObjectStore, mark: str, request: ErasureRequest) -> None:
     """Stores the request, replacing an earlier one for the same user."""
-    store.put(_key(mark), json.dumps(asdict(asked), ensure_ascii=False).encode())
+    store.put(_key(mark), json.dumps(asdict(request), ensure_ascii=False).encode())
 
 
-def find_asked(store: ObjectStore, mark: str) -> EraseAsked:
+def find_request(store: ObjectStore, mark: str) -> ErasureRequest:
     """Returns the request under this keyed hash.
 
     Raises:
@@ -51,7 +51,7 @@ def find_asked(store: ObjectStore, mark: str) -> EraseAsked:
         raise NotFound(f"no erasure is requested under {mark}: queue it with `lakewarden erase --queue`") from None
     try:
         said = json.loads(data)
-        return EraseAsked(**{**said, "tables": tuple(said["tables"])})
+        return ErasureRequest(**{**said, "tables": tuple(said["tables"])})
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{store.uri}/{_key(mark)} is not a request for an erasure") from error
 
@@ -68,9 +68,9 @@ def nameless(user: str, mark: str) -> Iterator[None]:
         raise
 
 
-def forget_asked(store: ObjectStore, mark: str) -> None:
+def forget_request(store: ObjectStore, mark: str) -> None:
     store.delete([_key(mark)])
 
 
 def _key(mark: str) -> str:
-    return f"{_ASKED}/{mark}"
+    return f"{_REQUESTS}/{mark}"

@@ -66,14 +66,14 @@ class Known:
 
 
 @dataclass(frozen=True)
-class FloorPlace:
+class FloorLocation:
     """Where one copy of a table's floor is (`state.floors`)."""
 
     location: Location
     prefix: str
 
     @classmethod
-    def on_storage(cls, base: Location, table_id: str) -> FloorPlace:
+    def on_storage(cls, base: Location, table_id: str) -> FloorLocation:
         return cls(base, f"{ON_STORAGES}/{table_id}")
 
     @property
@@ -81,7 +81,7 @@ class FloorPlace:
         return self.prefix.rpartition("/")[2]
 
     @classmethod
-    def in_state(cls, state: Location, table_id: str) -> FloorPlace:
+    def in_state(cls, state: Location, table_id: str) -> FloorLocation:
         return cls(state, f"{IN_STATE}/{table_id}")
 
 

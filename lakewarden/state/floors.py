@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakewarden.clock import NewId, random_id
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known, KnownScopes
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known, KnownScopes
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -197,7 +197,7 @@ class Floor:
 
 
 @lru_cache(maxsize=4096)
-def floor_at(place: FloorPlace) -> Floor:
+def floor_at(place: FloorLocation) -> Floor:
     """Returns one object per process, so that all callers share what was read."""
     return Floor(open_store(place.location), place.prefix)
 

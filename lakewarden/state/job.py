@@ -76,8 +76,8 @@ def idempotency_key(operation: Operation, parameters: dict[str, str]) -> str:
 
 def named_in(job: Job) -> set[str]:
     """Returns the users that a job names: its own user, and the user of the first scope that failed."""
-    asked = job.parameters.get("user")
-    return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if asked is None else [asked])}
+    user = job.parameters.get("user")
+    return {*re.findall(r"\[([^\]]+)\]", job.message), *([] if user is None else [user])}
 
 
 def without_user(job: Job, user: str, mark: str) -> Job:

@@ -2,7 +2,7 @@
 
 So a user may get another storage at any time: existing scopes stay, and new ones are stored there. A
 scope that is on its table's storage moves with the table. The key contains the user's keyed hash, because
-the record outlives an erasure: a flush that has read it must not be the only one to use that place.
+the record outlives an erasure: a flush that has read it must not be the only one to use that storage.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import suppress
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 THE_TABLES = "*"
-"""The place of a scope that is on its table's storage, whichever that is; no storage has such a name."""
+"""In place of a storage: the scope is on its table's, whichever that is. No storage has such a name."""
 
 _ROOT = "places"
 
 
-class ScopePlaces:
-    """The places of one warehouse; `store` is rooted at its `_lakewarden/`, `mark` returns the keyed hash. Safe for threads."""
+class UserStorages:
+    """The records of one warehouse; `store` is rooted at its `_lakewarden/`, `mark` returns the keyed hash. Safe for threads."""
 
     def __init__(self, store: ObjectStore, mark: Callable[[str], str]) -> None:
         self._store = store

@@ -105,7 +105,7 @@ class TableAppender:
         table, warehouse = self.reader.table, self.reader.warehouse
         if self.reader.log.signs(warehouse.erasures.mark(user)).closed:
             raise BeingErased(frozenset({user}))
-        warehouse.settle_place(warehouse.catalog.read(), table, user)
+        warehouse.fix_storage(warehouse.catalog.read(), table, user)
         known = user in warehouse.registry.users(table.id)
         return None if known else warehouse.registry.add(table.id, {user})
 

@@ -1,4 +1,4 @@
-"""The interface to one table: write, delete, read, files, history, leases."""
+"""The interface to one table: write, delete, read, files, history, pins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
-from lakewarden.operations.reader_leases import Lease, hold, release
+from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.scope import EVERYTHING, Freshness, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
 from lakewarden.rows.intake import Rows
@@ -229,8 +229,8 @@ class TableClient:
 
         return where_it_lies(partial(self.reader.target, user), read)
 
-    def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Lease:
-        """Leases a version, the newest where none is given, for some time: no vacuum removes its files while a reader uses them.
+    def lease(self, *, user: str | None = None, version: int | None = None, seconds: float) -> Pin:
+        """Pins a version, the newest where none is given, for some time: no vacuum removes its files while a reader uses them.
 
         Raises:
             InvalidArgument: the time is not above 0 and up to 30 days.
@@ -239,17 +239,18 @@ class TableClient:
         """
         warehouse = self.warehouse
         target = self.reader.target(user)
-        lease = hold(warehouse.state, self.table.id, target, version, seconds, now=warehouse.clock(), new_id=warehouse.new_id)
-        # checked after the lease is stored: a move that is not seen here has seen the lease, and waits
+        now, new_id = warehouse.clock(), warehouse.new_id
+        pin = pin_version(warehouse.state, self.table.id, target, version, seconds, now=now, new_id=new_id)
+        # checked after the pin is stored: a move that is not seen here has seen the pin, and waits
         moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
         if moving or self.reader.target(user).location != target.location:
-            release(warehouse.state, lease)
-            raise Conflict(f"{self.table.name} is being moved to another storage: lease a version after the move")
-        return lease
+            release(warehouse.state, pin)
+            raise Conflict(f"{self.table.name} is being moved to another storage: pin a version after the move")
+        return pin
 
-    def release(self, lease: Lease) -> None:
-        """Ends a lease before its time."""
-        release(self.warehouse.state, lease)
+    def release(self, pin: Pin) -> None:
+        """Ends a pin before its time."""
+        release(self.warehouse.state, pin)
 
     def users(self) -> list[str]:
         """The users whose scopes were ever flushed; none for a SHARED table."""

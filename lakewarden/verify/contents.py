@@ -18,7 +18,7 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
         case "log" if isinstance(settled := formats.field(said, "settled"), dict) and user in settled:
             return "a cut of the write log that marks the user by name"
         case "tags" | "leases" if formats.field(said, "user") == user:
-            return "a tag of the user" if room == "tags" else "a reader's lease on the user's scope"
+            return "a tag of the user" if room == "tags" else "a reader's pin on the user's scope"
         case "live" if formats.field(said, "user") == user:
             return "a subscription of the user"
         case "scopes" if user in _listed(said):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.access.gate import Session, TableOf, allow, impersonate, may, require
+from lakewarden.access.gate import Principal, TableOf, allow, impersonate, may, require
 from lakewarden.access.rights import ACCESS_LEVELS, CAPABILITIES, OPTIONS, WAREHOUSE, Capability, WarehouseAct
 from lakewarden.access.roles import ALIASES, ROLES, parse_role
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
@@ -105,14 +105,14 @@ def _cells() -> Iterator[tuple[str, str, str, str, bool]]:
 
 @pytest.mark.parametrize(("act", "kind", "level", "role", "allowed"), list(_cells()))
 def test_each_cell_of_the_table_matrices(act: str, kind: str, level: str, role: str, allowed: bool) -> None:
-    session = Session("u", role)  # type: ignore[arg-type]
+    principal = Principal("u", role)  # type: ignore[arg-type]
     table = TableOf(TableName("app", "t"), kind, level)  # type: ignore[arg-type]
-    assert may(session, act, table) is allowed  # type: ignore[arg-type]
+    assert may(principal, act, table) is allowed  # type: ignore[arg-type]
     if allowed:
-        allow(session, act, table)  # type: ignore[arg-type]
+        allow(principal, act, table)  # type: ignore[arg-type]
         return
     with pytest.raises(PermissionDenied, match=rf"role '{role}' may not {act} {kind} table app\.t.*; .* may"):
-        allow(session, act, table)  # type: ignore[arg-type]
+        allow(principal, act, table)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", list(_lines(_WAREHOUSE_RIGHTS)), ids=lambda line: line[0])
@@ -120,10 +120,10 @@ def test_each_cell_of_the_other_acts(line: list[str]) -> None:
     act: WarehouseAct = line[0].replace("_", " ")  # type: ignore[assignment]
     for role, cell in zip(ROLES, line[1:], strict=True):
         if cell == "Yes":
-            allow(Session("u", role), act)
+            allow(Principal("u", role), act)
         else:
             with pytest.raises(PermissionDenied, match=act):
-                allow(Session("u", role), act)
+                allow(Principal("u", role), act)
 
 
 def test_no_act_is_left_out_of_the_typed_tables() -> None:
@@ -133,7 +133,7 @@ def test_no_act_is_left_out_of_the_typed_tables() -> None:
 
 @pytest.mark.parametrize("line", list(_lines(_IMPERSONATION)), ids=lambda line: line[0])
 def test_each_cell_of_the_impersonation_matrix(line: list[str]) -> None:
-    actor = Session("me", parse_role(line[0]))
+    actor = Principal("me", parse_role(line[0]))
     for target, cell in zip(("user", "service", "dba", "system"), line[1:], strict=True):
         if cell == "Yes":
             taken = impersonate(actor, "them", parse_role(target))
@@ -145,7 +145,7 @@ def test_each_cell_of_the_impersonation_matrix(line: list[str]) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_may_take_one_s_own_place_and_keeps_one_s_role(role: str) -> None:
-    me = Session("me", role)  # type: ignore[arg-type]
+    me = Principal("me", role)  # type: ignore[arg-type]
     if role == "anonymous":
         with pytest.raises(PermissionDenied):
             impersonate(me, "me", None)
@@ -154,16 +154,16 @@ def test_one_may_take_one_s_own_place_and_keeps_one_s_role(role: str) -> None:
 
 
 def test_an_unknown_user_counts_as_an_ordinary_one() -> None:
-    assert impersonate(Session("svc", "service"), "nobody-knows-me", None).role == "user"
+    assert impersonate(Principal("svc", "service"), "nobody-knows-me", None).role == "user"
 
 
 def test_shared_tables_are_refused_to_those_in_another_s_place_whatever_their_role() -> None:
-    stands_in = impersonate(Session("root", "system"), "alice", "user")
+    stands_in = impersonate(Principal("root", "system"), "alice", "user")
     for level in ACCESS_LEVELS:
         with pytest.raises(Unsupported, match="SHARED"):
             allow(stands_in, "read", TableOf(TableName("app", "t"), "SHARED", level))
     with pytest.raises(PermissionDenied, match="role_not_allowed"):
-        impersonate(Session("bob", "user"), "alice", "user")  # asked before any table is looked at
+        impersonate(Principal("bob", "user"), "alice", "user")  # asked before any table is looked at
     allow(stands_in, "read", TableOf(TableName("app", "t"), "USER"))
 
 

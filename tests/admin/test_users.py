@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.access.gate import OPERATOR, Session, TableOf
+from lakewarden.access.gate import OPERATOR, Principal, TableOf
 from lakewarden.access.roles import Role
 from lakewarden.admin.session_gate import Door
 from lakewarden.admin.users import change_user, create_user, remove_user
@@ -28,7 +28,7 @@ def lake(warehouse_uri: str) -> Lakehouse:
 
 def _door(lake: Lakehouse, role: Role = "system", user: str = "root") -> Door:
     warehouse = lake.warehouse
-    return Door(Session(user, role), AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
+    return Door(Principal(user, role), AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
 
 
 def _user(user_id: str, role: Role) -> User:
@@ -87,7 +87,7 @@ def test_taking_another_s_place_is_noted_whether_it_works_or_not(lake: Lakehouse
     with pytest.raises(PermissionDenied, match="role_not_allowed"):  # a dropped administrator is still one
         _door(lake, "service", "svc").execute_as(catalog, "ada")
     taken = _door(lake, "service", "svc").execute_as(catalog, "carl")
-    assert (taken.session.user, taken.session.role) == ("carl", "user")
+    assert (taken.principal.user, taken.principal.role) == ("carl", "user")
     entries = {entry.action: entry for entry in taken.audit.newest()}
     assert entries["EXECUTE_AS_USER"].subject_user_id == "carl"
     denied = entries["EXECUTE_AS_USER_DENIED"]

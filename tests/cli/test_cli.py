@@ -408,7 +408,7 @@ def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) ->
 
 def test_an_erasure_is_queued_under_a_keyed_hash(call: Call, lake: Lakehouse) -> None:
     (queued,) = call("erase", "--user", "ann", "--table", NOTES, "--queue", "--format", "json").rows
-    asked = lake.asked_erasure(queued["request"])
+    asked = lake.requested_erasure(queued["request"])
     assert (asked.user, asked.tables, asked.deep) == ("ann", (NOTES,), False)
     assert strong(lake.table(NOTES), "ann"), "nothing is erased yet"
 

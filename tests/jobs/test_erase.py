@@ -41,7 +41,7 @@ KEY = dg.AssetKey(["chat", "messages"])
 
 def ask(uri: str, user: str = USER) -> str:
     with Lakehouse.open(uri) as lake:
-        return lake.ask_erasure(user, asked_by="a test")
+        return lake.request_erasure(user, asked_by="a test")
 
 
 def naming(home: Path, word: str = USER) -> list[str]:
@@ -172,7 +172,7 @@ def test_the_dry_run_counts_and_changes_nothing(known: str, run_job: RunJob) -> 
     (output,) = [event for event in result.all_node_events if event.is_successful_output]
     assert int(str(output.step_output_data.metadata["findings"].value)) > 1
     with Lakehouse.open(known) as lake:
-        assert lake.asked_erasure(request).user == USER
+        assert lake.requested_erasure(request).user == USER
         assert lake.table(MESSAGES).read(user=USER).num_rows == 2
 
 

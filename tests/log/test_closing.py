@@ -19,7 +19,7 @@ from lakewarden.log.objects.cuts.mend import jump
 from lakewarden.log.objects.cuts.rewound import note_rewound
 from lakewarden.log.objects.cuts.seal import seal
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.place import PROBES
+from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.settings import LogSettings

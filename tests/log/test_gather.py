@@ -16,7 +16,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import HELD_AT_MOST, random_id
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.objects.cuts.closing import close_user
-from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt

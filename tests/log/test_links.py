@@ -18,7 +18,7 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.links import Links
-from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segment import UNKNOWN, pack_segment, read_put_id, read_segment, rows_before, same_put
 from lakewarden.log.objects.view import read_view, read_views
 from lakewarden.log.objects.writer import LogWriter

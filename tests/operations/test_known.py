@@ -24,7 +24,7 @@ from lakewarden.operations.move.run import Mover
 from lakewarden.operations.move.scope import move_scope
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorPlace
+from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorLocation
 from lakewarden.state.floors import floor_at
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
@@ -428,7 +428,7 @@ def test_each_storage_knows_its_own_scopes_and_the_state_all(place: Path, lake: 
     known = {}
     for target in (ann, bob):
         assert target.root is not None
-        floor = floor_at(FloorPlace.on_storage(target.root.location, table.table.id)).look()
+        floor = floor_at(FloorLocation.on_storage(target.root.location, table.table.id)).look()
         known[target.scope.user] = (floor.known(ann.mark) is not None, floor.known(bob.mark) is not None)
     assert known == {"ann": (True, False), "bob": (False, True)}
     assert ann.known is not None

@@ -19,7 +19,7 @@ from lakewarden.log.objects.log import ObjectLog
 from lakewarden.repair import run as run_module
 from lakewarden.repair import scope as scope_module
 from lakewarden.scope import TableName
-from lakewarden.state.floor_entries import ON_STORAGES, FloorPlace
+from lakewarden.state.floor_entries import ON_STORAGES, FloorLocation
 from lakewarden.state.floors import floor_at
 from lakewarden.storage.local import LocalObjects
 from lakewarden.warehouse import find_table
@@ -188,7 +188,7 @@ def test_a_rebuilt_floor_knows_what_the_lost_one_knew(scene: Scene, below: str) 
     warehouse = scene.lake().warehouse
     root = warehouse.root(warehouse.catalog.read().storages["cold"])
     table = find_table(warehouse.catalog.read(), TableName.parse(TABLE))
-    place = warehouse.floor(table) if below == "known" else FloorPlace.on_storage(root.location, table.id)
+    place = warehouse.floor(table) if below == "known" else FloorLocation.on_storage(root.location, table.id)
     before = floor_at(place).look()
     cut_off(*notes_of(scene, below))
 

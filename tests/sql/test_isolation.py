@@ -55,7 +55,7 @@ def test_nobody_is_told_what_another_wrote(roles: list[str], steps: list[Step]) 
 
 def _another_scope(patch: pytest.MonkeyPatch) -> None:
     def first(context: Context, table: Table) -> str | None:
-        return min(context.warehouse.registry.users(table.id), default=context.session.user)
+        return min(context.warehouse.registry.users(table.id), default=context.principal.user)
 
     owner = Context.owner
     patch.setattr(Context, "owner", lambda context, table: owner(context, table) and first(context, table))

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, StorageRefused
-from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorPlace, Known, KnownScopes
+from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorLocation, Known, KnownScopes
 from lakewarden.state.floors import Floor, floor_at
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
@@ -190,6 +190,6 @@ def test_one_of_a_million_scopes_is_found_by_bisection() -> None:
 
 
 def test_floors_are_shared_by_the_process(tmp_path: Path) -> None:
-    place = FloorPlace.on_storage(Location(str(tmp_path)), "t")
-    assert floor_at(place) is floor_at(FloorPlace.on_storage(Location(str(tmp_path)), "t"))
-    assert floor_at(place) is not floor_at(FloorPlace.in_state(Location(str(tmp_path)), "t"))
+    place = FloorLocation.on_storage(Location(str(tmp_path)), "t")
+    assert floor_at(place) is floor_at(FloorLocation.on_storage(Location(str(tmp_path)), "t"))
+    assert floor_at(place) is not floor_at(FloorLocation.in_state(Location(str(tmp_path)), "t"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.nouns import Nouns
-from lakewarden.state.erasure_requests import EraseAsked
+from lakewarden.state.erasure_requests import ErasureRequest
 
 if TYPE_CHECKING:
     from lakewarden.operations.export.contents import Export
@@ -32,23 +32,23 @@ class PrivacyDelegates(Nouns):
         """Removes all data of a user, and searches for remains."""
         return self.privacy.erase(user, tables, deep=deep, asked_by=asked_by)
 
-    def ask_erasure(
+    def request_erasure(
         self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
     ) -> str:
-        """Queues an erasure for `erase_asked`; returns the user's keyed hash."""
-        return self.privacy.ask_erasure(user, tables, deep=deep, asked_by=asked_by)
+        """Queues an erasure for `erase_requested`; returns the user's keyed hash."""
+        return self.privacy.request_erasure(user, tables, deep=deep, asked_by=asked_by)
 
-    def asked_erasure(self, request: str) -> EraseAsked:
+    def requested_erasure(self, request: str) -> ErasureRequest:
         """The erasure that was requested under this keyed hash."""
-        return self.privacy.asked_erasure(request)
+        return self.privacy.requested_erasure(request)
 
-    def plan_asked_erasure(self, request: str) -> Plan:
+    def plan_requested_erasure(self, request: str) -> Plan:
         """The plan of the erasure that was requested under this keyed hash."""
-        return self.privacy.plan_asked_erasure(request)
+        return self.privacy.plan_requested_erasure(request)
 
-    def erase_asked(self, request: str, *, plan_id: str | None = None) -> Certificate:
+    def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Runs the erasure that was requested under this keyed hash."""
-        return self.privacy.erase_asked(request, plan_id=plan_id)
+        return self.privacy.erase_requested(request, plan_id=plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, with code that is independent of the deletion."""

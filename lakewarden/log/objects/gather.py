@@ -18,7 +18,7 @@ from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.group import Call, Group, Parcel
-from lakewarden.log.objects.place import Placing, Segment
+from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
 from lakewarden.log.touched import OwnPuts, Touched
@@ -35,10 +35,8 @@ class Gathering:
     table's log says so too, and stays for longer than `HELD_AT_MOST`, but not for ever.
     """
 
-    def __init__(
-        self, placing: Placing, settings: LogSettings, clock: Clock, new_id: NewId, still_there: Callable[[], None]
-    ) -> None:
-        self._placing = placing
+    def __init__(self, puts: Puts, settings: LogSettings, clock: Clock, new_id: NewId, still_there: Callable[[], None]) -> None:
+        self._puts = puts
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
@@ -121,7 +119,7 @@ class Gathering:
         users = frozenset(chunk.user for chunk in chunks)
         position = self._put(calls[0].parcels[0].schema_version, chunks, group.after)
         self._own.made(position, group.touched)
-        _refuse(calls, self._placing.refused(users, position))
+        _refuse(calls, self._puts.refused(users, position))
         ordinal = 0
         for call in calls:
             rows = call.parcels[0].rows
@@ -136,7 +134,7 @@ class Gathering:
             try:
                 position = self._put(parcel.schema_version, parcel.chunks, after)
                 self._own.made(position, call.touched)
-                if refused := self._placing.refused(users, position):
+                if refused := self._puts.refused(users, position):
                     raise BeingErased(refused)
             except LakewardenError as error:
                 if index == 0:
@@ -151,11 +149,11 @@ class Gathering:
         began = self._clock()
         if self._doubted or began - self._seen > _LONG_SLEEP:
             self._doubted = False
-            self._placing.slept()
+            self._puts.slept()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
         stored_at = to_micros(began)  # exactly: rows of STREAM tables expire by it
-        position = self._placing.place(Segment.of(put_id, schema_version, stored_at, chunks), after)
+        position = self._puts.put(Segment.of(put_id, schema_version, stored_at, chunks), after)
         self._seen = self._clock()
         if self._seen - began > HELD_AT_MOST:
             self._still_there()

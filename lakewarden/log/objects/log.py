@@ -22,7 +22,7 @@ from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.place import WriterTerms
+from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of

@@ -9,7 +9,7 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.place import Placing, WriterTerms
+from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import LogBatch, encode
@@ -37,8 +37,8 @@ class LogWriter:
     ) -> None:
         terms = terms or WriterTerms()
         self._settings = settings
-        placing = Placing(store, log_id, mark, terms, pause=pause, reach=reach)
-        self._gathering = Gathering(placing, settings, clock, new_id, terms.still_there)
+        puts = Puts(store, log_id, mark, terms, pause=pause, reach=reach)
+        self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would."""

@@ -24,16 +24,16 @@ from lakewarden.log.view import PendingRows
 from lakewarden.operations.erase.other_storages import clear, places_elsewhere
 from lakewarden.operations.fanout import Run, Sized, guarded
 from lakewarden.operations.floors import forget
+from lakewarden.operations.pins import remove_pins
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.reader_leases import remove_leases
 from lakewarden.operations.sweep import bury
 from lakewarden.operations.tags import remove_tags
 from lakewarden.operations.verification import tables_of_users, what_to_search
 from lakewarden.report import ScopeReport
 from lakewarden.state.audit import AuditLog
 from lakewarden.state.certificates import Certificate, keep_certificate
-from lakewarden.state.erasure_requests import EraseAsked, forget_asked, keep_asked
+from lakewarden.state.erasure_requests import ErasureRequest, forget_request, keep_request
 from lakewarden.state.erasures import Counts, Erasure, Erasures
 from lakewarden.state.exports import ExportRecord
 from lakewarden.state.jobs import JobLog
@@ -91,7 +91,7 @@ class _Tally:
 
 
 def erase(
-    warehouse: Warehouse, run: Run, jobs: JobLog, request: EraseAsked, job_id: str, *, reach: Reach = no_faults
+    warehouse: Warehouse, run: Run, jobs: JobLog, request: ErasureRequest, job_id: str, *, reach: Reach = no_faults
 ) -> Certificate:
     """Returns the certificate of a complete erasure.
 
@@ -112,7 +112,7 @@ def erase(
     begun = warehouse.erasures.begin(wanted, frozenset(table.id for table in catalog.tables.values()))
     catalog, tables = _still(warehouse, tables, begun, job_id)
     tally = _Tally(warehouse.erasures, begun)
-    forget_asked(warehouse.state, mark)
+    forget_request(warehouse.state, mark)
     reach("erase:begun")
     for table in tables:
         warehouse.log(table).close_user(mark)
@@ -172,7 +172,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
     return guarded(task.target, "erase", steps())
 
 
-def ask_erasure(warehouse: Warehouse, request: EraseAsked) -> str:
+def request_erasure(warehouse: Warehouse, request: ErasureRequest) -> str:
     """Stores the request until it is run; returns the user's keyed hash, which is its name.
 
     Raises:
@@ -180,7 +180,7 @@ def ask_erasure(warehouse: Warehouse, request: EraseAsked) -> str:
     """
     mark = warehouse.erasures.mark(check_user(request.user))
     tables_of_users(warehouse.catalog.read(), request.tables)
-    keep_asked(warehouse.state, mark, request)
+    keep_request(warehouse.state, mark, request)
     return mark
 
 
@@ -236,10 +236,10 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
 
 
 def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
-    """Removes tags, leases, subscriptions and the registry's entry."""
+    """Removes tags, pins, subscriptions and the registry's entry."""
     warehouse.registry.discard(table.id, user)
     LiveQueries(warehouse.state).forget(table.log_id, user)
-    remove_leases(warehouse.state, table.id, user)
+    remove_pins(warehouse.state, table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
 
 
@@ -260,7 +260,7 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
     return there, gone
 
 
-def _hide(warehouse: Warehouse, jobs: JobLog, request: EraseAsked, tables: set[str], tally: _Tally) -> None:
+def _hide(warehouse: Warehouse, jobs: JobLog, request: ErasureRequest, tables: set[str], tally: _Tally) -> None:
     """Removes the user from plans with these tables; after a whole erasure jobs and the audit log name the user by the
     keyed hash."""
     user = request.user
@@ -283,7 +283,7 @@ def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
 
 def _certificate(
     erasure: Erasure,
-    request: EraseAsked,
+    request: ErasureRequest,
     job_id: str,
     tables: Sequence[Table],
     to_do: str,

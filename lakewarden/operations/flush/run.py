@@ -258,7 +258,7 @@ def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogV
     users: dict[str, set[str]] = defaultdict(set)
     for one in due:
         if one.scope.user is not None:
-            warehouse.settle_place(catalog, one.table, one.scope.user)
+            warehouse.fix_storage(catalog, one.table, one.scope.user)
             users[one.table.log_id].add(one.scope.user)
     tables = {one.table.log_id: one.table for one in due}
     gone = {log_id: _register(warehouse, tables[log_id], views[log_id], found) for log_id, found in users.items()}

@@ -23,8 +23,8 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized, in_process
 from lakewarden.operations.floors import copy_floor, forget, known_version
 from lakewarden.operations.move.scope import MoveTask, copy_scope, leave_scope, move_scope, thaw_scope
+from lakewarden.operations.pins import pinned_versions
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.reader_leases import leased_versions
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport
@@ -59,7 +59,7 @@ class Mover:
             Unsupported: a STREAM table, which has no place on a storage.
             StorageUnavailable: one of the two storages is not present; nothing was changed.
             InUse: it is being moved elsewhere, or its place at the target is not empty. Nothing was changed.
-            Conflict: a reader leases a version, or a user is being erased; or the lock was lost. Try again later.
+            Conflict: a reader pins a version, or a user is being erased; or the lock was lost. Try again later.
         """
         before = self._table()
         require(before, "cold tier", "moves between storages")
@@ -73,7 +73,7 @@ class Mover:
         self.reach("move:begun")
         copied: Mapping[Scope, tuple[str, ...]] = {}
         if self._phase() == "copying":
-            self._check_nobody_there()
+            self._check_unused()
             reports = self._each(copy_scope)
             if _failed(reports):
                 return reports
@@ -233,15 +233,15 @@ class Mover:
         storage = catalog.storages[storage_id]
         return Location(table_place(storage, find_table(catalog, self.name), self.warehouse.base), storage.connection)
 
-    def _check_nobody_there(self) -> None:
+    def _check_unused(self) -> None:
         """Checks after the move was recorded: a reader or erasure that begins later sees it, and waits.
 
         Raises:
-            Conflict: a version is leased, or a user is being erased; the move is cancelled.
+            Conflict: a version is pinned, or a user is being erased; the move is cancelled.
         """
         table = self._table()
-        leases = leased_versions(self.warehouse.state, table.id, self.warehouse.clock())
-        held = f"readers lease versions of {len(leases)} scope(s)" if leases else ""
+        pins = pinned_versions(self.warehouse.state, table.id, self.warehouse.clock())
+        held = f"readers pin versions of {len(pins)} scope(s)" if pins else ""
         erased = "users are being erased from it" if self.warehouse.erasures.over(table.id) else ""
         if why := held or erased:
             self.cancel()

@@ -102,7 +102,7 @@ def _target(context: Context, ref: Ref) -> tuple[TableClient, Table, str | None]
 
 
 def _client(context: Context, table: Table) -> TableClient:
-    return TableClient.of(context.warehouse, table).by(context.session.user)
+    return TableClient.of(context.warehouse, table).by(context.principal.user)
 
 
 # INSERT
@@ -213,7 +213,7 @@ def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArra
     if column.nullable or column.default is None or not values.null_count:
         return values
     warehouse = context.warehouse
-    defaults = Defaults(warehouse.clock, warehouse.new_id, context.session.user)
+    defaults = Defaults(warehouse.clock, warehouse.new_id, context.principal.user)
     whole = single(column.name, values)
     made = defaults.values(column, whole.null_count, warehouse.clock())
     return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])

@@ -18,7 +18,7 @@ def handle(context: Context, statement: of.Statement) -> Result:
     result = _HANDLERS[type(statement)](context, statement)
     audited = _AUDITED.get(type(statement))
     if audited is not None:
-        context.door.audit.note(context.session, audited[0], audited[1](context, statement))
+        context.door.audit.note(context.principal, audited[0], audited[1](context, statement))
     return result
 
 

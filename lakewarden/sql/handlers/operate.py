@@ -13,7 +13,7 @@ from lakewarden.execution.enqueue import enqueue
 from lakewarden.execution.planner import Planner
 from lakewarden.execution.runner import Runner
 from lakewarden.operations.export.run import own_place
-from lakewarden.operations.request import Asked, Request
+from lakewarden.operations.request import Request, Selection
 from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
 from lakewarden.sql import statements as of
@@ -59,7 +59,7 @@ def _started(context: Context, operation: Literal["flush", "compact"], tables: S
         return Done(f"skipped: {_NOTHING[operation]}")
     jobs = {}
     for table in due:
-        job = _asked(context, operation, str(table.name))
+        job = _requested(context, operation, str(table.name))
         if job is None:
             continue
         jobs[table.name] = job
@@ -94,17 +94,19 @@ def _waits(context: Context, table: Table) -> bool:
         return True
 
 
-def _asked(context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None) -> Job | None:
+def _requested(
+    context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None
+) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(context.warehouse, context.services.operator().jobs, operation, Asked(tables, user), to)
+        return enqueue(context.warehouse, context.services.operator().jobs, operation, Selection(tables, user), to)
     except AlreadyActive:
         return None
 
 
 def export_user_data(context: Context, _: of.ExportUserData) -> Result:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
-    job = _asked(context, "export", user=context.session.user)
+    job = _requested(context, "export", user=context.principal.user)
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
@@ -137,7 +139,7 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
         return _told(f"move {table.name}", context.services.operator().cancel_move(table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
-    job = _asked(context, "move", str(table.name), to=statement.storage)
+    job = _requested(context, "move", str(table.name), to=statement.storage)
     if job is None:
         return Done(_ACTIVE)
     if context.wait:

@@ -52,7 +52,7 @@ def _exports(context: Context) -> Rows:
     mine = [
         job
         for job in context.services.operator().jobs.newest(None)
-        if job.job_type == "export" and job.parameters.get("user") == context.session.user
+        if job.job_type == "export" and job.parameters.get("user") == context.principal.user
     ]
     return listing(columns, [_export_row(context, job) for job in mine if job.idempotency_key][:_EXPORTS])
 
@@ -74,7 +74,7 @@ def _manifest(context: Context) -> Rows:
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
     rows: list[dict[str, object]] = []
     for table in cold_tables(context.catalog):
-        state = _state(context, table) if may(context.session, "read", table) else None
+        state = _state(context, table) if may(context.principal, "read", table) else None
         if state is not None:
             rows.append(
                 {

@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.clock import Pause, wait
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.live.fold import Row
-from lakewarden.live.follower import Asked, Follower
+from lakewarden.live.follower import Follower, FollowRequest
 from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
 from lakewarden.sql import statements as of
@@ -55,7 +55,7 @@ def open_subscription(bound: Bound, manner: Manner) -> Subscription:
 def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscription:
     manner = _checked(_with_options(manner, statement.options))
     table = _table(context, statement.query)
-    request = Asked(
+    request = FollowRequest(
         table.name,
         context.owner(table),
         text_of(statement.query),

@@ -54,7 +54,7 @@ _SQLGLOT: dict[type[exp.Expr], str] = {
 
 def _value(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Expr | None:
     if name in _NAMES:
-        return exp.Literal.string(context.session.user)
+        return exp.Literal.string(context.principal.user)
     if name in _MOMENTS:
         return exp.cast(exp.Literal.string(now.isoformat(sep=" ")), "TIMESTAMPTZ")
     if name in _DAYS:
@@ -70,7 +70,7 @@ def _made(context: Context, name: str, now: datetime, node: exp.Expr) -> exp.Exp
         raise InvalidArgument(f"{name}() makes a single value; use it in VALUES, or leave the column to its default")
     warehouse = context.warehouse
     column = SchemaColumn(0, name, ColumnType.parse(_MADE[name]), True, f"{name}()")
-    value = Defaults(warehouse.clock, warehouse.new_id, context.session.user).values(column, 1, now)[0].as_py()
+    value = Defaults(warehouse.clock, warehouse.new_id, context.principal.user).values(column, 1, now)[0].as_py()
     return exp.convert(value)
 
 

@@ -83,7 +83,7 @@ class InProcess:
         digest = sha256(sql.encode(errors="surrogatepass")).digest()
         reach = self._reaches.get(digest)
         if reach is None:
-            reach = reach_of(self._asked("SELECT json_serialize_sql(?::VARCHAR)", sql))
+            reach = reach_of(self._scalar("SELECT json_serialize_sql(?::VARCHAR)", sql))
             if len(self._reaches) >= _REMEMBERED:
                 self._reaches.clear()
             self._reaches[digest] = reach
@@ -93,12 +93,12 @@ class InProcess:
 
     def _no_function(self, name: str) -> LakewardenError:
         """The error for a function that is forbidden or does not exist. Extensions are not loaded; their names are recognized."""
-        there = self._asked("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
+        there = self._scalar("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
         if there == "0" and not reaches_outside(name):
             return InvalidArgument(f"there is no function {name}()")
         return PermissionDenied(f"function {name}() is not available in queries: functions that read files or settings are not")
 
-    def _asked(self, sql: str, value: str) -> str:
+    def _scalar(self, sql: str, value: str) -> str:
         """The single value of an internal query, which is too quick to need a limit."""
 
         def act(cursor: DuckDBPyConnection) -> str:

@@ -20,7 +20,7 @@ from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.place import Placing, WriterTerms
+from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.log.position import NOTHING, position_of
@@ -163,9 +163,9 @@ class Writer:
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
         self.store = Watched(house.store)
         store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache)
-        placing = Placing(store, LOG, str.upper, terms, pause=lambda seconds: None)
+        puts = Puts(store, LOG, str.upper, terms, pause=lambda seconds: None)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
-        self.gathering = Gathering(placing, house.settings, lambda: moment, house.world.new_id, lambda: None)
+        self.gathering = Gathering(puts, house.settings, lambda: moment, house.world.new_id, lambda: None)
 
     def write(self, times: int) -> None:
         for _ in range(times):

@@ -16,7 +16,7 @@ from lakewarden.clock import NewId
 from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
-from lakewarden.log.objects import clean, cut, names, place, segment, view
+from lakewarden.log.objects import clean, cut, names, put, segment, view
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, Kept
 from lakewarden.log.objects.cuts import closing, history, settle
@@ -24,7 +24,7 @@ from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.names import Listing
-from lakewarden.log.objects.place import Placing, Segment
+from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segment import Header
 from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.view import LogView
@@ -36,10 +36,10 @@ from tests.log.simulation.actors import Eraser, Flusher, Warehouse
 from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, SimObjects, Snapshot
 
-_MADE, _LOST = place._Fate.MADE, place._Fate.LOST
-_doomed, _make, _place = clean._doomed, settle.make_cut, Placing.place
+_MADE, _LOST = put._Fate.MADE, put._Fate.LOST
+_doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
 _history, _fill = history.history_after, closing._fill
-_choose, _refused = Placing._choose, Placing.refused
+_choose, _refused = Puts._choose, Puts.refused
 
 
 @dataclass(frozen=True)
@@ -72,30 +72,30 @@ def _believes(*_: object) -> object:
     return _MADE
 
 
-def _any_put_is_ours(placing: Placing, position: int, _: Segment) -> object:
+def _any_put_is_ours(puts: Puts, position: int, _: Segment) -> object:
     try:
-        placing._store.get(names.segment_key(placing._log_id, position))
+        puts._store.get(names.segment_key(puts._log_id, position))
     except Missing:
         return None
     return _MADE
 
 
-def _forgets_what_was_taken(placing: Placing, position: int, _: Segment) -> object:
-    placing._remove(position)
-    placing._not_sealed(placing._cut)
+def _forgets_what_was_taken(puts: Puts, position: int, _: Segment) -> object:
+    puts._remove(position)
+    puts._not_sealed(puts._cut)
     return _LOST
 
 
-def _anywhere(placing: Placing, made: Segment, _: int | None = None) -> int:
-    return _place(placing, made)
+def _anywhere(puts: Puts, made: Segment, _: int | None = None) -> int:
+    return _put(puts, made)
 
 
-def _chooses_blindly(placing: Placing, known: int | None, after: int | None) -> int:
-    return after + 1 if after is not None else _choose(placing, known, after)
+def _chooses_blindly(puts: Puts, known: int | None, after: int | None) -> int:
+    return after + 1 if after is not None else _choose(puts, known, after)
 
 
-def _refuses_before_the_put_alone(placing: Placing, users: frozenset[str], position: int | None) -> frozenset[str]:
-    return _refused(placing, users, None) if position is None else frozenset()
+def _refuses_before_the_put_alone(puts: Puts, users: frozenset[str], position: int | None) -> frozenset[str]:
+    return _refused(puts, users, None) if position is None else frozenset()
 
 
 def _takes_what_was_given_up(newest: Cut, position: int) -> bool:
@@ -283,7 +283,7 @@ def _forgets_earlier_erasures(_: Mapping[str, int], more: Mapping[str, int]) -> 
 
 
 def _fills_one_less(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
-    with patch.object(closing, "PROBES", place.PROBES - 1):
+    with patch.object(closing, "PROBES", put.PROBES - 1):
         return _fill(store, log_id, new_id, segment_format)
 
 
@@ -317,12 +317,12 @@ _SYNCS_FAIL = ((schedule, "_ON_DISK", schedule._ON_DISK[-1:]),)
 _ON_DISK = replace(AS_IT_IS, disk=1.0, jobs=0.0)
 
 FAULTS = (
-    Fault("no look at the cuts after the put", _replaced(Placing, "_look", _no_look)),
-    Fault("moves on from a put whose answer was lost", _replaced(Placing, "_find_out", _moves_on)),
-    Fault("takes a lost answer for success", _replaced(Placing, "_find_out", _believes)),
-    Fault("ignores whose put made the segment", _replaced(Placing, "_trace", _any_put_is_ours)),
-    Fault("takes a settled segment for one that came too late", _replaced(Placing, "_verdict", _forgets_what_was_taken)),
-    Fault("a conditional append lands anywhere", _replaced(Placing, "place", _anywhere)),
+    Fault("no look at the cuts after the put", _replaced(Puts, "_look", _no_look)),
+    Fault("moves on from a put whose answer was lost", _replaced(Puts, "_find_out", _moves_on)),
+    Fault("takes a lost answer for success", _replaced(Puts, "_find_out", _believes)),
+    Fault("ignores whose put made the segment", _replaced(Puts, "_trace", _any_put_is_ours)),
+    Fault("takes a settled segment for one that came too late", _replaced(Puts, "_verdict", _forgets_what_was_taken)),
+    Fault("a conditional append lands anywhere", _replaced(Puts, "put", _anywhere)),
     Fault(
         "reads over a gap in the positions",
         ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (LogView, "last_position", property(_last_seen))),
@@ -340,7 +340,7 @@ FAULTS = (
     Fault("removes segments before the cut", _replaced(settle, "make_cut", _cleans_first)),
     Fault("removes the newest cut too", _replaced(clean, "_doomed", _newest_too)),
     Fault("removes carry of a cut to come", _replaced(clean, "_doomed", _carry_to_come)),
-    Fault("a conditional append without its look at the cuts", _replaced(Placing, "_choose", _chooses_blindly)),
+    Fault("a conditional append without its look at the cuts", _replaced(Puts, "_choose", _chooses_blindly)),
     Fault("ignores links", _replaced(view, "unlinked", _nowhere), replace(AS_IT_IS, loses=0.5)),
     Fault(
         "acknowledges at a position that was given up",
@@ -360,12 +360,12 @@ FAULTS = (
         "one kept cut only",
         ((clean, "is_old", _keeps_one), (view, "is_old", _keeps_one)),
     ),
-    Fault("no look for closed users behind a put", _replaced(Placing, "refused", _refuses_before_the_put_alone)),
+    Fault("no look for closed users behind a put", _replaced(Puts, "refused", _refuses_before_the_put_alone)),
     Fault("an erasure one position short", _replaced(closing, "_fill", _fills_one_less), replace(AS_IT_IS, erases=1.0)),
     Fault("earlier erasures are forgotten at a settle", _replaced(settle, "remember_erased", _forgets_earlier_erasures)),
     Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
     Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),
-    Fault("takes rows of a user who is closed", _replaced(Placing, "refused", _admits_everybody)),
+    Fault("takes rows of a user who is closed", _replaced(Puts, "refused", _admits_everybody)),
     Fault("erases without closing", _replaced(closing, "_closed", _closes_nobody)),
     Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),
     Fault("erases the rows of others too", _replaced(closing, "cut_without", _drops_the_carry)),

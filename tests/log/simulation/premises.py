@@ -25,7 +25,7 @@ from lakewarden.operations import floors, maintain, presence
 from lakewarden.operations.flush import run as flush
 from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings, Settings
-from lakewarden.state.floor_entries import NOTHING, FloorPlace, Known
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors import Floor
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.storage.objects import ObjectStore
@@ -60,7 +60,7 @@ class Premises:
     """Tables in the empty place that is there while the storage is away."""
     stored: dict[str, bytes] = field(default_factory=dict)
     """Objects on the storage, the floor among them."""
-    _floors: dict[tuple[object, FloorPlace], Floor] = field(default_factory=dict)
+    _floors: dict[tuple[object, FloorLocation], Floor] = field(default_factory=dict)
 
     # --- what the processes are given
 
@@ -76,7 +76,7 @@ class Premises:
             registry=ScopeRegistry(state, self.house.world.new_id),
             erasures=cast("Any", _Marks()),
             exports=cast("Any", None),
-            places=cast("Any", None),
+            user_storages=cast("Any", None),
             logs=Logs(state),
             cold=cast("Any", None),
             settings=Settings(log=self.house.settings, flush=FlushSettings(attempts=4)),
@@ -127,7 +127,7 @@ class Premises:
                 stack.enter_context(patch.object(module, name, ours))
             yield
 
-    def _floor(self, place: FloorPlace) -> Floor:
+    def _floor(self, place: FloorLocation) -> Floor:
         """As the process that asks remembers it."""
         key = getcurrent(), place
         if key not in self._floors:

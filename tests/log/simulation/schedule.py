@@ -12,7 +12,7 @@ from unittest.mock import patch
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module
-from lakewarden.log.objects import place as place_module
+from lakewarden.log.objects import put as put_module
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import newest_cut
@@ -64,7 +64,7 @@ class Memory:
     def kept(self) -> Iterator[None]:
         with ExitStack() as stack:
             for module, name, value in (
-                (place_module, "PROBES", self.probes),
+                (put_module, "PROBES", self.probes),
                 (closing_module, "PROBES", self.probes),
                 (cut_module, "REMEMBERED", self.puts),
                 (cut_module, "ERASURES_REMEMBERED", self.erasures),

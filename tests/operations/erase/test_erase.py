@@ -28,7 +28,7 @@ from lakewarden.operations.erase.run import erase
 from lakewarden.operations.fanout import in_process
 from lakewarden.report import ScopeReport
 from lakewarden.state.certificates import Certificate
-from lakewarden.state.erasure_requests import EraseAsked
+from lakewarden.state.erasure_requests import ErasureRequest
 from lakewarden.state.jobs import JobLog
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import NOTES, eventual, hot_seqs, make_notes, notes, scope_path, strong
@@ -51,7 +51,7 @@ def run_erase(lake: Lakehouse, user: str, reach: Reach = no_faults, job_id: str 
     """As the operator does, with fault points."""
     warehouse = lake.warehouse
     jobs = JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
-    asked = EraseAsked(user, (), "a test", deep=False)
+    asked = ErasureRequest(user, (), "a test", deep=False)
     return erase(warehouse, lambda work, items: in_process(work, items, lambda done: None), jobs, asked, job_id, reach=reach)
 
 
@@ -161,7 +161,7 @@ def _second(lake: Lakehouse) -> str:
     return "chat.second"
 
 
-def test_streams_leases_and_the_audit_log_are_covered(lake: Lakehouse) -> None:
+def test_streams_pins_and_the_audit_log_are_covered(lake: Lakehouse) -> None:
     table = make_notes(lake)
     columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
     stream = lake.create_table("chat.typing", type="STREAM", columns=columns, options={"TTL_SECONDS": "3600"})
@@ -173,7 +173,7 @@ def test_streams_leases_and_the_audit_log_are_covered(lake: Lakehouse) -> None:
     table.lease(user="bob", seconds=3600)
     lake.session(user="root", role="system").sql("EXECUTE AS USER 'ann-7f3a' (SELECT * FROM chat.notes)")
     found = planted(lake, "ann-7f3a")
-    assert "a reader's lease on the user's scope" in found
+    assert "a reader's pin on the user's scope" in found
     assert "an entry of the audit log that names the user" in found
     assert found.count("rows of the user in the write log") == 2, (
         "the stream's, and the flushed ones that subscribers may ask for"
@@ -460,24 +460,24 @@ def test_what_cannot_be_erased_is_refused(lake: Lakehouse) -> None:
 def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> None:
     make_notes(lake)
     lake.table(NOTES).write(notes({1: "secret"}), user="ann-7f3a")
-    request = lake.ask_erasure("ann-7f3a", asked_by="a test")
-    assert lake.asked_erasure(request).user == "ann-7f3a"
+    request = lake.request_erasure("ann-7f3a", asked_by="a test")
+    assert lake.requested_erasure(request).user == "ann-7f3a"
     assert "ann-7f3a" not in request
     assert "a request for the user's erasure, with the id" in planted(lake, "ann-7f3a")
-    certificate = lake.erase_asked(request)
+    certificate = lake.erase_requested(request)
     assert (certificate.user, certificate.asked_by, certificate.result) == (request, "a test", "complete")
     assert raw_hits(lake, "secret") == []
     assert not [path for path in raw_hits(lake, "ann-7f3a") if path.startswith("_lakewarden/")]
     with pytest.raises(NotFound, match="no erasure is requested"):
-        lake.erase_asked(request)
+        lake.erase_requested(request)
 
 
 def test_an_erasure_at_once_takes_the_queued_one_along(lake: Lakehouse) -> None:
     make_notes(lake)
-    request = lake.ask_erasure("ann-7f3a")
+    request = lake.request_erasure("ann-7f3a")
     lake.erase("ann-7f3a")
     with pytest.raises(NotFound):
-        lake.asked_erasure(request)
+        lake.requested_erasure(request)
 
 
 def test_a_queued_erasure_that_fails_stays_asked_for_and_its_error_has_no_id(lake: Lakehouse) -> None:
@@ -488,19 +488,19 @@ def test_a_queued_erasure_that_fails_stays_asked_for_and_its_error_has_no_id(lak
     copy = Path(scope_path(lake, "bob")) / file.name
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, copy)
-    request = lake.ask_erasure("ann-7f3a")
+    request = lake.request_erasure("ann-7f3a")
     with pytest.raises(Conflict, match="not everything is gone") as caught:
-        lake.erase_asked(request)
+        lake.erase_requested(request)
     assert "ann-7f3a" not in str(caught.value)
     copy.unlink()
-    assert lake.erase_asked(request).result == "complete"
+    assert lake.erase_requested(request).result == "complete"
 
 
 def test_a_request_that_cannot_be_is_refused(lake: Lakehouse) -> None:
     make_notes(lake)
     with pytest.raises(NotFound):
-        lake.ask_erasure("ann", ["chat.nothing"])
+        lake.request_erasure("ann", ["chat.nothing"])
     with pytest.raises(InvalidArgument, match="keyed hash"):
-        lake.asked_erasure("ann")
+        lake.requested_erasure("ann")
     with pytest.raises(InvalidArgument, match="keyed hash"):
-        lake.asked_erasure("../key")
+        lake.requested_erasure("../key")

@@ -2,7 +2,7 @@
 
 1. A cut names the user as closed. Who looks at the cuts from then on appends nothing of theirs.
 2. A writer who has not looked yet may still put a segment, but only at one of the few positions beyond the last one taken
-   (`place.PROBES`). These are filled with empty segments, so that nothing that others appended is passed over.
+   (`put.PROBES`). These are filled with empty segments, so that nothing that others appended is passed over.
 3. A cut settles all of it. Its carry has the open rows of everybody else, its history their settled ones. A put that
    comes later than that meets the cut.
 4. When nothing of the user is left anywhere, a cut opens the user again. It still says up to where the rows were left out,
@@ -27,7 +27,7 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.links import Links
-from lakewarden.log.objects.place import PROBES
+from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.segment import LINKED, pack_segment, read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.clock import NewId
 from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.place import Placing, Segment, WriterTerms
+from lakewarden.log.objects.put import Puts, Segment, WriterTerms
 from lakewarden.log.objects.segment import LINKED
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import ObjectStore
@@ -24,7 +24,7 @@ def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *,
         NotFound: the table was dropped.
         StorageUnavailable: the store failed.
     """
-    return Placing(store, log_id, mark, WriterTerms(segment_format)).place(Segment.of(new_id(), 1, 0, ()))
+    return Puts(store, log_id, mark, WriterTerms(segment_format)).put(Segment.of(new_id(), 1, 0, ()))
 
 
 def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position: int) -> None:

@@ -1,6 +1,6 @@
 """The append protocol for one segment: take the next position, read the cuts, and only then acknowledge.
 
-Nothing here knows of rows. One `Placing` belongs to one process and is used by one thread at a time.
+Nothing here knows of rows. One `Puts` belongs to one process and is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Put:
     data: bytes
 
 
-class Placing:
+class Puts:
     """Puts segments at a partition's positions, and remembers where the next one may be."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Placing:
         """After a long sleep the warehouse may be another one, restored from a backup: what was seen before is forgotten."""
         self._next, self._awake = None, False
 
-    def place(self, segment: Segment, after: int | None = None) -> int:
+    def put(self, segment: Segment, after: int | None = None) -> int:
         """Makes the segment durable at the next position, or exactly at the one following `after`; returns which.
 
         Raises:
@@ -202,7 +202,7 @@ class Placing:
         """Whether the segment is appended at the position; if not, nobody has seen it there and nobody will."""
         after = self._links.before(position, self._cut)
         put = _Put(segment.put_id, segment.pack(after=after, segment_format=self._format))
-        fate = self._put(position, put)
+        fate = self._create(position, put)
         self._reach("append:put")
         if fate is _Fate.MADE:
             fate = self._look(position, put)
@@ -211,7 +211,7 @@ class Placing:
             return True
         return fate is _Fate.MADE
 
-    def _put(self, position: int, put: _Put) -> _Fate:
+    def _create(self, position: int, put: _Put) -> _Fate:
         try:
             self._store.create(names.segment_key(self._log_id, position), put.data)
         except AlreadyThere:

@@ -1,4 +1,4 @@
-"""Whatever a vacuum does, leased, tagged, retained and running work stays; and what it lists is what it removes."""
+"""Whatever a vacuum does, pinned, tagged, retained and running work stays; and what it lists is what it removes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
-from lakewarden.operations.reader_leases import Lease
+from lakewarden.operations.pins import Pin
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.storage.steps import alone
@@ -36,7 +36,7 @@ class World:
         self.table = make_notes(self.lake, options={"DELETED_RETENTION_HOURS": "24"})
         self.rows: Rows = {}
         self.versions: dict[int, Rows] = {}
-        self.leases: list[tuple[Lease, Rows]] = []
+        self.pins: list[tuple[Pin, Rows]] = []
         self.tagged: set[int] = set()
         self.write({1: "first"})
 
@@ -68,10 +68,10 @@ class World:
         if version not in self.versions:
             return
         try:
-            lease = self.table.lease(user="u", version=version, seconds=hours * 3600)
+            pin = self.table.lease(user="u", version=version, seconds=hours * 3600)
         except NotFound:
             return
-        self.leases.append((lease, self.versions[version]))
+        self.pins.append((pin, self.versions[version]))
 
     def tag(self, back: int) -> None:
         version = max(self.versions) - back
@@ -101,9 +101,9 @@ class World:
 
     def check(self) -> None:
         now = datetime.now(UTC) + self.ahead
-        for lease, rows in self.leases:
-            if lease.expires > now:
-                assert self._read(lease.version) == rows
+        for pin, rows in self.pins:
+            if pin.expires > now:
+                assert self._read(pin.version) == rows
         for version in self.tagged:
             assert self._read(version) == self.versions[version]
         assert self._read(max(self.versions)) == self.rows
@@ -173,28 +173,28 @@ def world(tmp_path: AnyPath) -> World:
 
 
 @pytest.mark.both_stores
-def test_a_leased_version_goes_when_the_lease_is_over(world: World) -> None:
-    lease = world.table.lease(user="u", seconds=100 * 3600)
+def test_a_pinned_version_goes_when_the_pin_is_over(world: World) -> None:
+    pin = world.table.lease(user="u", seconds=100 * 3600)
     world.write({1: "second"})
     world.wait(60)
     world.vacuum()
-    assert world.readable(lease.version)
+    assert world.readable(pin.version)
     world.wait(60)
     world.vacuum()
-    assert not world.readable(lease.version)
+    assert not world.readable(pin.version)
     assert world.lake.warehouse.state.list("leases") == []
 
 
 def test_a_released_version_goes(world: World) -> None:
-    lease = world.table.lease(user="u", seconds=500 * 3600)
+    pin = world.table.lease(user="u", seconds=500 * 3600)
     world.write({1: "second"})
     world.wait(60)
-    world.table.release(lease)
+    world.table.release(pin)
     world.vacuum()
-    assert not world.readable(lease.version)
+    assert not world.readable(pin.version)
 
 
-def test_what_cannot_be_leased(world: World) -> None:
+def test_what_cannot_be_pinned(world: World) -> None:
     with pytest.raises(NotFound, match="newest is 0"):
         world.table.lease(user="u", version=7, seconds=1)
     with pytest.raises(NotFound, match="no Delta table yet"):
@@ -204,7 +204,7 @@ def test_what_cannot_be_leased(world: World) -> None:
             world.table.lease(user="u", seconds=seconds)
     world.write({1: "second"})
     world.wait(60)
-    with pytest.raises(NotFound, match="versions 1 to 1 can be leased"):
+    with pytest.raises(NotFound, match="versions 1 to 1 can be pinned"):
         world.table.lease(user="u", version=0, seconds=1)
 
 

@@ -1,6 +1,6 @@
-"""Leases: a reader's claim on one version of a scope for some time, stored as an object, so that no vacuum removes it.
+"""Pins: a reader's claim on one version of a scope for some time, stored as an object, so that no vacuum removes it.
 
-Only a version inside the retention can be leased. That makes it safe without a lock: a vacuum that did not see the lease
+Only a version inside the retention can be pinned. That makes it safe without a lock: a vacuum that did not see the pin
 had started before, with an earlier horizon, and so keeps that version too. (A vacuum that was forced to retain less than
 the table does is not bound by that: force is for when there are no readers.)
 """
@@ -26,7 +26,7 @@ _LONGEST = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Lease:
+class Pin:
     """A version of one scope that stays until `expires`. `user` is None for a SHARED table."""
 
     key: str
@@ -35,10 +35,10 @@ class Lease:
     expires: datetime
 
 
-def hold(
+def pin_version(
     state: ObjectStore, table_id: str, target: ScopeTarget, version: int | None, seconds: float, *, now: datetime, new_id: NewId
-) -> Lease:
-    """Leases a version, the newest where none is given.
+) -> Pin:
+    """Pins a version, the newest where none is given.
 
     Raises:
         InvalidArgument: the time is not above 0 and up to 30 days.
@@ -46,7 +46,8 @@ def hold(
     """
     if not 0 < seconds <= _LONGEST.total_seconds():
         raise InvalidArgument(
-            f"a lease of {seconds:g} seconds: give more than 0 and at most {_LONGEST.total_seconds():g}; tag what has to stay"
+            f"cannot pin a version for {seconds:g} seconds: give more than 0 and at most {_LONGEST.total_seconds():g};"
+            " tag what has to stay"
         )
     table = open_scope(target, version)
     if table is None:
@@ -54,39 +55,39 @@ def hold(
     _check_retained(table.version, target, now)
     user = target.scope.user
     key = f"{_home(table_id, user)}/{new_id()}"
-    lease = Lease(key, user, table.version, now + timedelta(seconds=seconds))
-    content = {"user": lease.user, "version": lease.version, "expires": lease.expires.isoformat()}
+    pin = Pin(key, user, table.version, now + timedelta(seconds=seconds))
+    content = {"user": pin.user, "version": pin.version, "expires": pin.expires.isoformat()}
     state.create(key, json.dumps(content).encode())
-    return lease
+    return pin
 
 
-def release(state: ObjectStore, lease: Lease) -> None:
-    """Ends a lease before its time; an expired one is not an error."""
-    state.delete([lease.key])
+def release(state: ObjectStore, pin: Pin) -> None:
+    """Ends a pin before its time; an expired one is not an error."""
+    state.delete([pin.key])
 
 
-def leased_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping[str | None, tuple[int, ...]]:
-    """The versions that leases of a table keep now, by user.
+def pinned_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping[str | None, tuple[int, ...]]:
+    """The versions that pins of a table keep now, by user.
 
     Raises:
-        Corrupt: a lease cannot be read.
+        Corrupt: a pin cannot be read.
     """
     kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
     for entry in state.list(f"leases/{table_id}"):
-        lease = _read(state, entry.key)
-        if lease is not None and lease.expires > now:
-            kept[lease.user] += (lease.version,)
+        pin = _read(state, entry.key)
+        if pin is not None and pin.expires > now:
+            kept[pin.user] += (pin.version,)
     return kept
 
 
 def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
-    """Removes expired leases."""
+    """Removes expired pins."""
     keys = [entry.key for entry in state.list(f"leases/{table_id}")]
-    state.delete([key for key in keys if (lease := _read(state, key)) is not None and lease.expires <= now])
+    state.delete([key for key in keys if (pin := _read(state, key)) is not None and pin.expires <= now])
 
 
-def remove_leases(state: ObjectStore, table_id: str, user: str) -> None:
-    """Ends every lease on one user's scope."""
+def remove_pins(state: ObjectStore, table_id: str, user: str) -> None:
+    """Ends every pin on one user's scope."""
     state.delete([entry.key for entry in state.list(_home(table_id, user))])
 
 
@@ -94,15 +95,15 @@ def _home(table_id: str, user: str | None) -> str:
     return f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
 
 
-def _read(state: ObjectStore, key: str) -> Lease | None:
+def _read(state: ObjectStore, key: str) -> Pin | None:
     """None where it was released meanwhile."""
     try:
         content = json.loads(state.get(key))
-        return Lease(key, content["user"], int(content["version"]), datetime.fromisoformat(content["expires"]))
+        return Pin(key, content["user"], int(content["version"]), datetime.fromisoformat(content["expires"]))
     except Missing:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"the lease {key} in {state.uri} can't be read: {error}") from error
+        raise Corrupt(f"the pin {key} in {state.uri} can't be read: {error}") from error
 
 
 def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
@@ -111,5 +112,5 @@ def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
     if version < oldest:
         raise NotFound(
             f"version {version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
-            f" versions {oldest} to {timeline.newest} can be leased"
+            f" versions {oldest} to {timeline.newest} can be pinned"
         )
