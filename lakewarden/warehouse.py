@@ -61,10 +61,11 @@ class Warehouse:
     folders: Folders = field(default_factory=Folders)
 
     @classmethod
-    def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId) -> Warehouse:
-        """Opens the warehouse, and creates it if it does not exist.
+    def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId, *, create: bool = True) -> Warehouse:
+        """Opens the warehouse, and with `create` makes it if it does not exist.
 
         Raises:
+            NotFound: it does not exist, and `create` is not given.
             StorageRefused, StorageUnavailable: the place can't be written or reached.
             Unsupported: the place cannot hold Delta tables.
             Corrupt: the state there was not made by Lakewarden.
@@ -73,7 +74,7 @@ class Warehouse:
         state = open_store(Location(uri).below(STATE))
         catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
-        identity = _identity(uri, state, catalog, new_id)
+        identity = _identity(uri, state, catalog, new_id, create=create)
         return cls(
             uri=uri,
             id=identity.id,
@@ -270,10 +271,15 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
 
 
-def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId) -> Identity:
+def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, *, create: bool) -> Identity:
     try:
         return read_identity(state)
     except Missing:
+        if not create:
+            raise NotFound(
+                f"there is no warehouse at {uri}: name another place, or create one there (the first command that writes does,"
+                " and --create)"
+            ) from None
         delta_uri(uri)  # a place that cannot hold Delta tables is refused before anything is written there
         _check_nobodys(uri)
         return found_warehouse(uri, state, catalog, new_id)

@@ -28,11 +28,21 @@ class Invocation:
 
     warehouse: str
     as_json: bool
+    create: bool = False
+    """Make the warehouse if it does not exist, whatever the command."""
 
     @contextmanager
-    def lake(self, title: str) -> Iterator[Lakehouse]:
-        """Opens the warehouse, with a progress bar named `title` while it works."""
-        with progress(title) as advance, Lakehouse.open(self.warehouse, progress=advance) as lake:
+    def lake(self, title: str, *, create: bool = False) -> Iterator[Lakehouse]:
+        """Opens the warehouse, with a progress bar named `title` while it works.
+
+        Args:
+            create: the command may be the first of a warehouse, and makes it.
+
+        Raises:
+            NotFound: it does not exist, and neither the command nor the caller wants it made.
+        """
+        create = create or self.create
+        with progress(title) as advance, Lakehouse.open(self.warehouse, progress=advance, create=create) as lake:
             yield lake
 
     def emit(self, rows: Sequence[Row], *, empty: str, columns: Sequence[str] | None = None) -> None:

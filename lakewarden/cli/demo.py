@@ -92,10 +92,9 @@ def _table_rows(story: Told) -> list[Row]:
 
 
 def _history_row(entry: HistoryEntry) -> Row:
-    moment = from_millis(int(entry.timestamp))
     return {
         "version": entry.version,
-        "time": f"{moment:%Y-%m-%d %H:%M:%S}",
+        "time": from_millis(int(entry.timestamp)),
         "operation": entry.operation,
         "metrics": cell(entry.operation_metrics),
     }

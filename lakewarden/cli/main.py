@@ -13,13 +13,14 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.cli import demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, ui, upgrade
+from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, ui, upgrade
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
 from lakewarden.errors import Internal, LakewardenError
+from lakewarden.version import VERSION
 
 _VALUE_OPTIONS = ("--warehouse", "--format")
-_FLAG_OPTIONS = ("--debug",)
+_FLAG_OPTIONS = ("--debug", "--create")
 
 app = typer.Typer(
     name="lakewarden",
@@ -28,8 +29,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, observe, plan, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
+for module in (sql, browse, observe, plan, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
     module.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"lakewarden {VERSION}\n")
+        raise typer.Exit
 
 
 @app.callback()
@@ -39,9 +46,11 @@ def _globals(
         DEFAULT_WAREHOUSE, envvar="LAKEWARDEN_WAREHOUSE", help="URI of the warehouse: a directory, or s3://, gs://, abfss://."
     ),
     format: OutputFormat = typer.Option(OutputFormat.table, help="How to print: a table, or one JSON list."),
+    create: bool = typer.Option(False, "--create", help="Make the warehouse if it does not exist, whatever the command."),
     debug: bool = typer.Option(False, help="Show where an error came from."),  # noqa: ARG001  # `main` looks for it, before typer
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_print_version, help="Print the version."),  # noqa: ARG001  # as above
 ) -> None:
-    context.obj = Invocation(warehouse, format is OutputFormat.json)
+    context.obj = Invocation(warehouse, format is OutputFormat.json, create)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import typer
 
 from lakewarden.cli.context import Invocation, invocation
 from lakewarden.cli.output import Row, cell
+from lakewarden.clock import from_millis
 from lakewarden.errors import ScopesFailed
 
 
@@ -34,7 +35,10 @@ def history(
     with call.lake("history") as lake:
         entries = lake.table(table).history(user=user, limit=limit, before_version=before_version)
     shown = ("version", "timestamp", "operation", "parameters", "operation_metrics")
-    call.emit([_flat(cell(entry)) for entry in entries], empty="no commits", columns=shown)
+    rows = [_flat(cell(entry)) for entry in entries]
+    if not call.as_json:  # JSON has the timestamp as the API does: milliseconds since the epoch
+        rows = [{**row, "timestamp": from_millis(int(entry.timestamp))} for row, entry in zip(rows, entries, strict=True)]
+    call.emit(rows, empty="no commits", columns=shown)
 
 
 def tags(

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from lakewarden.scope import Scope, TableName
 
-Cell = str | int | float | bool | None | list["Cell"] | dict[str, "Cell"]
+Cell = str | int | float | bool | datetime | None | list["Cell"] | dict[str, "Cell"]
 Row = Mapping[str, Cell]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -20,12 +20,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def cell(value: object) -> Cell:
-    """Converts any value of a report to JSON: times as ISO 8601 in UTC, names as text, dataclasses as objects."""
+    """Converts any value of a report to what can be printed: names as text, dataclasses as objects."""
     match value:
-        case None | bool() | int() | float() | str():
+        case None | bool() | int() | float() | str() | datetime():
             return value
-        case datetime():
-            return value.astimezone(UTC).isoformat(timespec="microseconds")
         case Scope() | TableName():
             return str(value)
         case Mapping():
@@ -39,9 +37,9 @@ def cell(value: object) -> Cell:
 
 
 def emit(rows: Sequence[Row], as_json: bool, *, empty: str = "nothing", columns: Sequence[str] | None = None) -> None:
-    """Prints the rows. `columns` picks those of the table form; JSON always has all."""
+    """Prints the rows. `columns` picks those of the table form; JSON always has all. Times are in UTC, ISO 8601 in JSON."""
     if as_json:
-        sys.stdout.write(json.dumps(list(rows), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(list(rows), ensure_ascii=False, default=_iso) + "\n")
         return
     if not rows:
         sys.stdout.write(f"{empty}\n")
@@ -61,10 +59,17 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
+def _iso(value: object) -> str:
+    assert isinstance(value, datetime), "all other cells are JSON's own"
+    return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+
 def _text(value: Cell) -> str:
     match value:
         case None:
             return ""
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
         case dict():
             return " ".join(f"{key}={_text(one)}" for key, one in value.items())
         case list():

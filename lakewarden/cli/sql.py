@@ -42,7 +42,7 @@ def sql(
         with Lakehouse.open(call.warehouse) as lake:
             follow_subscription(lake, text, user, role, interval)
         return
-    with call.lake("sql") as lake:
+    with call.lake("sql", create=True) as lake:
         lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=_json if call.as_json else _table)
 
 

@@ -45,7 +45,7 @@ def create(  # noqa: PLR0913, PLR0917  # a parameter an option
     """Create a storage after testing writes, reads, lists and deletes there."""
     call = invocation(context)
     given = preset_named(preset)
-    with call.lake("storage") as lake:
+    with call.lake("storage", create=True) as lake:
         made = lake.create_storage(
             storage_id,
             type=type or given.type,

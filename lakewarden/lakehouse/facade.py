@@ -31,20 +31,23 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
         new_id: NewId = random_id,
         progress: Progress = silent,
         spark: StartSpark | None = None,
+        create: bool = True,
     ) -> Lakehouse:
-        """Opens a warehouse; creates it if it does not exist.
+        """Opens a warehouse.
 
         Args:
             uri: a directory, or `s3://bucket/prefix` (also `gs://`, `abfss://`).
             settings: used instead of `lakewarden.toml` and the environment.
             progress: receives the number of finished scopes and of all scopes.
             spark: returns the Spark session when a job first needs one; without it, Lakewarden starts and stops its own.
+            create: make the warehouse if it does not exist.
 
         Raises:
+            NotFound: it does not exist, and `create` is False.
             StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
         chosen = check_settings(settings) if settings else load_settings(os.environ)
-        return cls(Warehouse.open(uri, chosen, clock, new_id), Engine(chosen, progress, spark))
+        return cls(Warehouse.open(uri, chosen, clock, new_id, create=create), Engine(chosen, progress, spark))
 
     def close(self) -> None:
         self._parts.engine.close()

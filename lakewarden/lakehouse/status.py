@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
     from lakewarden.operations.check import Finding
     from lakewarden.planning.status import ScopeStatus
+    from lakewarden.planning.users import KnownUser
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Status:
         from lakewarden.planning.status import status
 
         return status(self.warehouse, self.pending())
+
+    def users(self) -> list[KnownUser]:
+        """The users of the catalog, and those who have rows, by name; reads the list of scopes of each table."""
+        from lakewarden.planning.users import known_users
+
+        return known_users(self.warehouse)
 
     def check(self, storage: str | None = None) -> list[Finding]:
         """Checks that every storage is reachable, every scope readable, and log and table consistent."""

@@ -17,6 +17,7 @@ import pytest
 from lakewarden import Column, Lakehouse
 from lakewarden.cli.main import hoist, main
 from lakewarden.errors import NotFound
+from lakewarden.version import VERSION
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 
 _PROGRAM = str(Path(sys.executable).parent / "lakewarden")
@@ -92,11 +93,57 @@ def _program(*arguments: str, cwd: Path | None = None, **environment: str) -> An
 # The program itself
 
 
-def test_the_first_command_makes_the_warehouse_here(tmp_path: Path) -> None:
+def test_the_first_command_that_writes_makes_the_warehouse_here(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEWARDEN_")}
-    done = subprocess.run([_PROGRAM, "status"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    for command in (["sql", "CREATE NAMESPACE chat"], ["status"]):
+        done = subprocess.run([_PROGRAM, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("nothing is pending\n", "")
     assert (tmp_path / "warehouse" / "_lakewarden" / "warehouse.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status"],
+        ["tables"],
+        ["users"],
+        ["plan"],
+        ["check"],
+        ["history", NOTES],
+        ["tags", NOTES],
+        ["flush", NOTES],
+        ["vacuum", NOTES],
+        ["erase", "--user", "ann"],
+        ["export", "--user", "ann", "--to", "out"],
+        ["erasures"],
+        ["jobs", "list"],
+        ["storage", "list"],
+        ["repair"],
+        ["upgrade"],
+    ],
+)
+def test_a_mistyped_place_is_no_new_warehouse(command: list[str], call: Call, tmp_path: Path) -> None:
+    mistyped = tmp_path / "mistyped"
+    code, message = call(*command, "--warehouse", str(mistyped), "--format", "json").failure
+    assert (code, str(mistyped) in message) == ("NOT_FOUND", True)
+    assert not mistyped.exists()
+
+
+def test_create_makes_one_whatever_the_command(call: Call, tmp_path: Path) -> None:
+    assert call("status", "--create", "--warehouse", str(tmp_path / "made"), "--format", "json").rows == []
+    assert call("status", "--warehouse", str(tmp_path / "made"), "--format", "json").rows == []
+
+
+def test_what_there_is(lake: Lakehouse, call: Call) -> None:
+    lake.sql("CREATE USER 'carl' WITH PASSWORD 'correct-horse-7' ROLE service")
+    (table,) = call("tables", "--format", "json").rows
+    assert (table["table"], table["type"], table["primary_key"], table["flush_policy"]) == (NOTES, "USER", ["id"], "rows:1")
+    lake.table(NOTES).write(notes({1: "hot alone"}), user="dora")
+    found = [(row["user"], row["role"], row["tables"]) for row in call("users", "--format", "json").rows]
+    assert found == [("ann", None, [NOTES]), ("bob", None, [NOTES]), ("carl", "service", []), ("dora", None, [NOTES])]
+    assert [row["user"] for row in call("users", "--table", NOTES, "--format", "json").rows] == ["ann", "bob", "dora"]
+    assert call("users", "--table", "chat.nothing", "--format", "json").failure[0] == "NOT_FOUND"
+    assert call("--version").out == f"lakewarden {VERSION}\n"
 
 
 @pytest.mark.slow
@@ -152,6 +199,7 @@ def test_the_warehouse_by_flag_before_or_after_wins_over_the_environment(
     tmp_path: Path,
 ) -> None:
     elsewhere = str(tmp_path / "elsewhere")
+    Lakehouse.open(elsewhere).close()
     for arguments in (["--warehouse", elsewhere, "status"], ["status", f"--warehouse={elsewhere}"]):
         assert call(*arguments, "--format", "json").rows == []
     assert len(call("status", "--format", "json").rows) == 1
@@ -221,6 +269,8 @@ def test_history(lake: Lakehouse, call: Call) -> None:  # noqa: ARG001
     table = call("history", NOTES, "--user", "ann")
     assert table.out.splitlines()[0].split() == ["version", "timestamp", "operation", "parameters", "operation_metrics"]
     assert len(table.out.splitlines()) == 4
+    shown = datetime.fromtimestamp(int(rows[0]["timestamp"]) / 1000, UTC)
+    assert f"{shown:%Y-%m-%d %H:%M:%S}" in table.out.splitlines()[1]
 
 
 def test_versions_of_a_user_table_want_a_user(lake: Lakehouse, call: Call) -> None:
@@ -389,7 +439,7 @@ def test_jobs(lake: Lakehouse, call: Call) -> None:
 def test_a_warehouse_that_cannot_be(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for where, code in ((str(tmp_path / "file" / "w"), "STORAGE_UNAVAILABLE"), ("ftp://x/y", "INVALID_ARGUMENT")):
-        assert call("status", "--warehouse", where, "--format", "json").failure[0] == code
+        assert call("sql", "SELECT 1", "--warehouse", where, "--format", "json").failure[0] == code
 
 
 def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) -> None:

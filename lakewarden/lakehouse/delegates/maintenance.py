@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.check import Finding
     from lakewarden.operations.plans.value import Plan
     from lakewarden.planning.status import ScopeStatus
+    from lakewarden.planning.users import KnownUser
     from lakewarden.repair.report import Repaired
     from lakewarden.report import ScopeReport
 
@@ -35,6 +36,10 @@ class MaintenanceDelegates(Nouns):
     def status(self) -> list[ScopeStatus]:
         """The scopes with pending rows, and the state of their tables."""
         return self.maintenance.status.scopes()
+
+    def users(self) -> list[KnownUser]:
+        """The users of the catalog, and those who have rows, by name."""
+        return self.maintenance.status.users()
 
     def check(self, storage: str | None = None) -> list[Finding]:
         """Checks that every storage is reachable, every scope readable, and log and table consistent."""
