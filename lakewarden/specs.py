@@ -50,7 +50,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
     ),
     "evict": OperationSpec("SE", queueable=True, plannable=True, options=_takes("user"), act="evict"),
     "drop": OperationSpec("CL", plannable=True, tables="one", act="drop"),
-    "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep")),
+    "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep", "even_if_unknown")),
     "export": OperationSpec("UE", queueable=True),
     "import": OperationSpec("UI"),
     "move": OperationSpec("MV", queueable=True, tables="one", act="move"),

@@ -55,6 +55,7 @@ def erase(
     table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
     deep: bool = typer.Option(False, help="Read every object under every storage to search for remains."),
     dry_run: bool = typer.Option(False, help="Show what would be removed, and remove nothing."),
+    even_if_unknown: bool = typer.Option(False, help="Continue although nothing is known of the user: data may be left anyway."),
     queue: bool = typer.Option(False, help="Only queue it, as for Dagster's erase_job, and print the keyed hash that names it."),
 ) -> None:
     """Remove all data of a user, search for remains, and print the certificate."""
@@ -63,16 +64,16 @@ def erase(
         if queue:
             raise typer.BadParameter("give either --dry-run or --queue")
         with call.lake("erase") as lake:
-            planned = lake.plan("erase", *table, user=user, deep=deep)
+            planned = lake.plan("erase", *table, user=user, deep=deep, even_if_unknown=even_if_unknown)
         emit_reports(call, [line.planned("erase", planned.plan_id) for line in planned.scopes], empty="no table has users")
         return
     if queue:
         with call.lake("erase") as lake:
-            request = lake.request_erasure(user, table, deep=deep, asked_by=getpass.getuser())
+            request = lake.request_erasure(user, table, deep=deep, asked_by=getpass.getuser(), even_if_unknown=even_if_unknown)
         call.emit([{"request": request}], empty="")
         return
     with call.lake("erase") as lake:
-        certificate = lake.erase(user, table, deep=deep, asked_by=getpass.getuser())
+        certificate = lake.erase(user, table, deep=deep, asked_by=getpass.getuser(), even_if_unknown=even_if_unknown)
     call.emit([_row(certificate)], empty="", columns=_SHOWN)
 
 

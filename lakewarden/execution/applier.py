@@ -16,7 +16,7 @@ from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.removals import check_standing
 from lakewarden.operations.plans.store import DoneBy, PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Applying, Plan, PlannedScope
-from lakewarden.operations.request import Request, Selection
+from lakewarden.operations.request import Request, Selection, request_of
 from lakewarden.operations.rewind import Rewind, apply_rewind
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
@@ -126,7 +126,7 @@ class Applier:
         """
         found = self._log.begin(plan_id, self._warehouse.clock())
         erasure = find_request(self._warehouse.state, request)
-        if found.plan is None or found.plan.request != Request("erase", erasure.tables, erasure.user, deep=erasure.deep):
+        if found.plan is None or found.plan.request != request_of(erasure):
             raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
         with nameless(erasure.user, request):
             check_standing(self._warehouse, found.plan)

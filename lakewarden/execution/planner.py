@@ -14,7 +14,7 @@ from lakewarden.operations.maintain import options_of, restore_of
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
-from lakewarden.operations.request import Request, Selection, check_request
+from lakewarden.operations.request import Request, Selection, check_request, request_of
 from lakewarden.operations.scopes import named_tables
 from lakewarden.planning.propose import vacuumable
 from lakewarden.report import ScopeReport
@@ -54,7 +54,7 @@ class Planner:
         """
         erasure = find_request(self._warehouse.state, request)
         with nameless(erasure.user, request):
-            return self.preview(Request("erase", erasure.tables, erasure.user, deep=erasure.deep)).plan
+            return self.preview(request_of(erasure)).plan
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.

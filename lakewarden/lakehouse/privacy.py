@@ -35,7 +35,9 @@ class Privacy:
             InvalidArgument: the place contains a credential, or is in a storage or the warehouse (except `exports/`).
             InUse: the place contains something else.
             Conflict: a scope could not be flushed, or was rewritten meanwhile. Try again.
+            NotFound: nothing is known of the user.
         """
+        self._check_known(user)
         return self.parts.operator.export(user, to)
 
     def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
@@ -53,7 +55,13 @@ class Privacy:
         return import_export(self.open_table, source, user, tuple(tables or ()))
 
     def erase(
-        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
     ) -> Certificate:
         """Removes all data of a user, hot and cold, and searches for remains. Continues one that was interrupted.
 
@@ -63,15 +71,24 @@ class Privacy:
             tables: only these; by default all USER tables.
             deep: read every object under every storage.
             asked_by: the requester that the certificate names.
+            even_if_unknown: erase, search and certify although nothing is known of the user.
 
         Raises:
-            NotFound, InvalidArgument: a table does not exist or is SHARED; nothing was done.
+            NotFound, InvalidArgument: a table does not exist or is SHARED, or nothing is known of the user; nothing was done.
             Conflict: something remains, or is still written to. Remove what the message names, and erase again.
         """
+        if not even_if_unknown:
+            self._check_known(user, tables)
         return self.parts.operator.erase(ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def request_erasure(
-        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
     ) -> str:
         """Queues an erasure for `erase_requested`, in this process or another; returns the user's keyed hash, which names it.
 
@@ -80,6 +97,8 @@ class Privacy:
         """
         from lakewarden.operations.erase.run import request_erasure
 
+        if not even_if_unknown:
+            self._check_known(user, tables)
         return request_erasure(self.parts.warehouse, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def requested_erasure(self, request: str) -> ErasureRequest:
@@ -124,3 +143,8 @@ class Privacy:
 
         mark = None if user is None else self.parts.warehouse.erasures.mark(check_user(user))
         return [found for found in certificates(self.parts.warehouse.state) if mark in (None, found.user)]
+
+    def _check_known(self, user: str, tables: Sequence[str] | None = None) -> None:
+        from lakewarden.operations.known_users import check_known
+
+        check_known(self.parts.warehouse, user, tables or ())

@@ -12,6 +12,7 @@ from lakewarden.report import Operation
 from lakewarden.specs import PLANNABLE, SPECS
 
 if TYPE_CHECKING:
+    from lakewarden.state.erasure_requests import ErasureRequest
     from lakewarden.state.job import Job
 
 
@@ -52,6 +53,8 @@ class Request:
     force: bool = False
     zorder: tuple[str, ...] = ()
     deep: bool = False
+    even_if_unknown: bool = False
+    """Of an erasure: continue although nothing is known of the user."""
 
 
 class PlanOptions(TypedDict, total=False):
@@ -65,6 +68,7 @@ class PlanOptions(TypedDict, total=False):
     force: bool
     zorder: tuple[str, ...]
     deep: bool
+    even_if_unknown: bool
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
@@ -94,3 +98,8 @@ def check_request(request: Request) -> Request:
     if request.operation == "erase" and request.user is None:
         raise InvalidArgument("erase: name the user")
     return request
+
+
+def request_of(erasure: ErasureRequest) -> Request:
+    """Returns a stored request for an erasure as one for an operation; the user was known when it was stored."""
+    return Request("erase", erasure.tables, erasure.user, deep=erasure.deep, even_if_unknown=True)

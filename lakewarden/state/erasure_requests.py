@@ -56,6 +56,15 @@ def find_request(store: ObjectStore, mark: str) -> ErasureRequest:
         raise Corrupt(f"{store.uri}/{_key(mark)} is not a request for an erasure") from error
 
 
+def is_requested(store: ObjectStore, mark: str) -> bool:
+    """Returns whether an erasure is requested under this keyed hash."""
+    try:
+        store.get(_key(mark))
+    except Missing:
+        return False
+    return True
+
+
 @contextmanager
 def nameless(user: str, mark: str) -> Iterator[None]:
     """Replaces the user's id by the keyed hash in errors from the block: they reach places where the id could not be removed."""

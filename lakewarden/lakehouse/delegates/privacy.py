@@ -27,16 +27,28 @@ class PrivacyDelegates(Nouns):
         return self.privacy.import_user(source, user, tables)
 
     def erase(
-        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
     ) -> Certificate:
         """Removes all data of a user, and searches for remains."""
-        return self.privacy.erase(user, tables, deep=deep, asked_by=asked_by)
+        return self.privacy.erase(user, tables, deep=deep, asked_by=asked_by, even_if_unknown=even_if_unknown)
 
     def request_erasure(
-        self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False, asked_by: str = "operator"
+        self,
+        user: str,
+        tables: Sequence[str] | None = None,
+        *,
+        deep: bool = False,
+        asked_by: str = "operator",
+        even_if_unknown: bool = False,
     ) -> str:
         """Queues an erasure for `erase_requested`; returns the user's keyed hash."""
-        return self.privacy.request_erasure(user, tables, deep=deep, asked_by=asked_by)
+        return self.privacy.request_erasure(user, tables, deep=deep, asked_by=asked_by, even_if_unknown=even_if_unknown)
 
     def requested_erasure(self, request: str) -> ErasureRequest:
         """The erasure that was requested under this keyed hash."""

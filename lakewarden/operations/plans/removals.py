@@ -8,6 +8,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.delta.place import place_of
 from lakewarden.errors import Moved
+from lakewarden.operations.known_users import check_known
 from lakewarden.operations.plans.value import Plan, PlannedScope
 from lakewarden.operations.request import Request
 from lakewarden.operations.scopes import scopes_of
@@ -42,9 +43,11 @@ def plan_erase(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
     """A report for each table that the user is erased from.
 
     Raises:
-        NotFound, InvalidArgument: no such table, or a SHARED one; an impossible user.
+        NotFound, InvalidArgument: no such table, or a SHARED one; an unknown or impossible user.
     """
     user, catalog = check_user(request.user), warehouse.catalog.read()
+    if not request.even_if_unknown:
+        check_known(warehouse, user, request.tables)
     reports = []
     for table in tables_of_users(catalog, request.tables):
         place = _place(warehouse, catalog, table, user)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -418,7 +418,7 @@ def test_a_job_that_slept_through_an_erasure_is_noted_with_the_hash(lake: Lakeho
     warehouse = lake.warehouse
     jobs, began = JobLog(warehouse.state, warehouse.clock, warehouse.new_id), warehouse.clock()
     queued = jobs.claim(jobs.enqueue("flush", {"tables": NOTES, "user": "the-one"}), "a node")
-    lake.erase("the-one")
+    lake.erase("the-one", even_if_unknown=True)
     jobs.keep("flush", "FL-1", began, {"tables": NOTES}, "failed", "1 failed; chat.notes[the-one]: slept")
     with suppress(Conflict):
         jobs.finish(queued, "completed", "1 done")
@@ -454,7 +454,67 @@ def test_what_cannot_be_erased_is_refused(lake: Lakehouse) -> None:
     with pytest.raises(InvalidArgument):
         lake.erase("")
     assert lake.erasures() == []
-    assert lake.erase("never was").result == "complete"
+    assert lake.erase("never was", even_if_unknown=True).result == "complete"
+
+
+@pytest.mark.parametrize("way", ["erase", "request_erasure", "plan", "export"])
+def test_a_mistyped_user_is_not_found_and_nothing_is_certified(lake: Lakehouse, way: str, tmp_path: Path) -> None:
+    make_notes(lake).write(notes({1: "kept"}), user="ann")
+    ways: dict[str, Callable[[], object]] = {
+        "erase": lambda: lake.erase("anm"),
+        "request_erasure": lambda: lake.request_erasure("anm"),
+        "plan": lambda: lake.plan("erase", user="anm"),
+        "export": lambda: lake.export("anm", str(tmp_path / "out")),
+    }
+    before = sorted(Path(lake.warehouse.uri).rglob("*"))
+    with pytest.raises(NotFound, match="anm"):
+        ways[way]()
+    assert [path for path in sorted(Path(lake.warehouse.uri).rglob("*")) if "erasures" not in str(path)] == [
+        path for path in before if "erasures" not in str(path)
+    ]
+    assert lake.erasures() == []
+    assert not (tmp_path / "out").exists()
+
+
+def _flushed(lake: Lakehouse) -> None:
+    make_notes(lake).write(notes({1: "row"}), user="ann")
+    lake.flush()
+
+
+def _lost_its_registry(lake: Lakehouse) -> None:
+    _flushed(lake)
+    lake.warehouse.registry.remove(lake.tables()[0].id)
+
+
+def _of_the_catalog(lake: Lakehouse) -> None:
+    make_notes(lake)
+    lake.sql("CREATE USER 'ann' WITH PASSWORD 'correct-horse-7' ROLE user")
+
+
+def _requested(lake: Lakehouse) -> None:
+    make_notes(lake)
+    lake.request_erasure("ann", even_if_unknown=True)
+
+
+def _erased_before(lake: Lakehouse) -> None:
+    _flushed(lake)
+    lake.erase("ann")
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        lambda lake: make_notes(lake).write(notes({1: "hot"}), user="ann"),
+        _flushed,
+        _lost_its_registry,
+        _of_the_catalog,
+        _requested,
+        _erased_before,
+    ],
+)
+def test_any_trace_of_a_user_is_enough(lake: Lakehouse, trace: Callable[[Lakehouse], object]) -> None:
+    trace(lake)
+    assert lake.erase("ann").result == "complete"
 
 
 def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> None:
@@ -474,7 +534,7 @@ def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> Non
 
 def test_an_erasure_at_once_takes_the_queued_one_along(lake: Lakehouse) -> None:
     make_notes(lake)
-    request = lake.request_erasure("ann-7f3a")
+    request = lake.request_erasure("ann-7f3a", even_if_unknown=True)
     lake.erase("ann-7f3a")
     with pytest.raises(NotFound):
         lake.requested_erasure(request)
