@@ -34,10 +34,13 @@ def demo(
     """
     from lakewarden.demo.story import tell  # imports Delta and Arrow, which other commands do not need
     from lakewarden.lakehouse import Lakehouse
+    from lakewarden.spark.java import require_java
 
     call = invocation(context)
     screen = Screen(silent=call.as_json)
     with Lakehouse.open(call.warehouse, progress=screen.advance) as lake:
+        if aircraft is None or aircraft >= lake.warehouse.settings.flush.in_process_below:
+            require_java()  # before the rows are written, which the flush would leave in the log
         story = tell(lake, aircraft=aircraft, stage=screen)
     if call.as_json:
         emit([*_step_rows(story), *_table_rows(story), _summary_row(story, call.warehouse)], True)

@@ -9,7 +9,23 @@ from lakewarden.errors import NoBucket, StorageRefused, StorageUnavailable
 
 _ENDPOINT = re.compile(r"Error performing \w+ (https?://[^/\s?]+)")
 _TOKENS = r"InvalidTokenId|InvalidToken\b|ExpiredToken|TokenRefreshRequired|InvalidSecurity"
+_NO_CREDENTIALS = "no credentials: the environment has none, and no role of the machine gives any; set"
 _KNOWN: list[tuple[re.Pattern[str], type[StorageRefused | StorageUnavailable], str]] = [
+    (
+        re.compile(r"169\.254\.169\.254/computeMetadata|metadata\.google\.internal"),
+        StorageRefused,
+        f"{_NO_CREDENTIALS} GOOGLE_APPLICATION_CREDENTIALS",
+    ),
+    (
+        re.compile(r"169\.254\.169\.254/metadata/identity"),
+        StorageRefused,
+        f"{_NO_CREDENTIALS} AZURE_STORAGE_ACCOUNT_KEY, or another credential of the account",
+    ),
+    (
+        re.compile(r"169\.254\.169\.254/latest|169\.254\.170\.2/"),
+        StorageRefused,
+        f"{_NO_CREDENTIALS} AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
     (re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"), NoBucket, "there is no such bucket"),
     (re.compile(r"InvalidBucketName"), StorageRefused, "the store does not accept this as the name of a bucket"),
     (
@@ -51,6 +67,6 @@ def failure_of(text: str) -> Failure | None:
     """Returns what the text means, with the endpoint of the request; None when the text is not recognized."""
     for pattern, error, reason in _KNOWN:
         if pattern.search(text):
-            endpoint = _ENDPOINT.search(text)
+            endpoint = None if reason.startswith(_NO_CREDENTIALS) else _ENDPOINT.search(text)  # that of the machine's role
             return Failure(f"{reason} ({endpoint[1]})" if endpoint else reason, error)
     return None

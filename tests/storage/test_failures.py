@@ -1,0 +1,37 @@
+"""What the texts of stores mean; those of missing credentials are as obstore reports them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewarden.errors import StorageRefused
+from lakewarden.storage.failures import failure_of
+
+_DENIED = "in 47.4ms - Server returned non-2xx status code: 403 Forbidden"
+_GCS = "computeMetadata/v1/instance/service-accounts/default/token?audience=https%3A%2F%2Fwww.googleapis.com"
+
+
+@pytest.mark.parametrize(
+    ("text", "variable"),
+    [
+        (f"Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token {_DENIED}", "AWS_ACCESS_KEY_ID"),
+        (f"Generic S3 error: Error performing GET http://169.254.170.2/v2/credentials/1 {_DENIED}", "AWS_ACCESS_KEY_ID"),
+        (f"Error performing token request: Error performing GET http://169.254.169.254/{_GCS} {_DENIED}", "GOOGLE_APPLICATION"),
+        (
+            f"Error performing token request: Error performing GET http://169.254.169.254/metadata/identity/oauth2/token {_DENIED}",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+        ),
+    ],
+)
+def test_missing_credentials_are_named_and_not_the_address_that_was_asked_for_some(text: str, variable: str) -> None:
+    found = failure_of(text)
+    assert found is not None
+    assert found.error is StorageRefused
+    assert variable in found.reason
+    assert "169.254" not in found.reason
+
+
+def test_a_refusal_of_the_store_itself_names_its_endpoint() -> None:
+    found = failure_of("Generic S3 error: Error performing GET http://store.example:9000/lake/x in 1ms - 403 Forbidden")
+    assert found is not None
+    assert found.reason == "these credentials do not permit that (http://store.example:9000)"
