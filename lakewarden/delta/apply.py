@@ -18,13 +18,13 @@ from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.ownership import PROPERTY, copied_from, owner_of
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, seq_range, write_file
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -154,7 +154,7 @@ class ColdApply:
         try:
             snapshot = yield from self._commit(written, stamp, end, number if written.files else None, now)
         except TooLate:
-            place_of(self._target.location).delete(file.path for file in written.files)
+            open_store(self._target.location).delete(file.path for file in written.files)
             raise
         except Conflict:
             self._discard(written.files, stamp)
@@ -169,13 +169,13 @@ class ColdApply:
         newest = open_place(self._target)
         if newest is None or not files:
             return
-        place = place_of(self._target.location)
-        log, since = CommitLog(place), -1 if self.table is None else self.table.version
+        store = open_store(self._target.location)
+        log, since = CommitLog(store), -1 if self.table is None else self.table.version
         later = [log.read(version) for version in range(newest.version, since, -1)]
         stamps = [None if commit is None else commit.info.get("userMetadata") for commit in later]
         fenced = later[:1] and later[0] is not None and is_fence(later[0])
         if fenced or (None not in later and stamp.text() not in stamps):
-            place.delete(file.path for file in files)
+            store.delete(file.path for file in files)
 
     def _own(self) -> tuple[str, str] | None:
         """Returns the property that says whose table it is, if the table does not have it yet.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, SWEEP, CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.position import NOTHING
+from lakewarden.storage.open import open_store
 
 _RESTORE = "RESTORE"
 
@@ -38,7 +38,7 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
     version: int | None = table.version
     oldest = table.version + 1
     later: list[CommitStamp] = []
-    for entry in walk(place_of(table.location), table.version):
+    for entry in walk(open_store(table.location), table.version):
         oldest, stamp = entry.version, entry.stamp
         if entry.operation == _RESTORE and (rewound is None or seq < rewound):
             raise InvalidArgument(

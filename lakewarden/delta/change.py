@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema, read_schema
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.rows import matches, newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 _WHOLE = 1 << 20
@@ -143,7 +143,7 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table
     key = target.schema.primary_key
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
-    opened = open_file(place_of(table.location), file.path)
+    opened = open_file(open_store(table.location), file.path)
     rows = opened.read(every if file.size <= _WHOLE else pa.schema([every.field(name) for name in key]), ids)
     mask = matches(rows, hot, key)
     hits = pc.sum(mask).as_py() or 0

@@ -14,10 +14,10 @@ from itertools import islice
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 _EXPRESSION_ID = re.compile(r"#\d+L?\b")
@@ -78,7 +78,7 @@ def entries_of(table: ScopeTable, limit: int | None, before_version: int | None 
 
 
 def _commits(location: Location, newest: int) -> Iterator[Commit]:
-    log = CommitLog(place_of(location))
+    log = CommitLog(open_store(location))
     for version in range(newest, -1, -1):
         commit = log.read(version)
         if commit is None:
@@ -174,8 +174,8 @@ def _unwrapped(text: str) -> str:
 def _one_pair(text: str) -> bool:
     """Whether the first bracket is closed by the last character."""
     depth = 0
-    for place, letter in enumerate(text):
+    for store, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
-            return place == len(text) - 1
+            return store == len(text) - 1
     return False

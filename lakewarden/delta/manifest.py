@@ -16,11 +16,11 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 NAME = "manifest.json"
@@ -36,20 +36,20 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     manifest is written again. So the last of all writers leaves the newest version. A fenced scope keeps no manifest and no
     checkpoint of this version.
     """
-    place, made = place_of(target.location), snapshot.version
-    log = CommitLog(place)
+    store, made = open_store(target.location), snapshot.version
+    log = CommitLog(store)
     _write(target, snapshot, last_batch, now)
     while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
         if _is_fence(table):
-            place.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
+            store.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
             return
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, table.next_batch() - 1, now)
 
 
 def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: datetime) -> None:
-    place = place_of(target.location)
-    known = _schema_versions(place, target, snapshot.files)
+    store = open_store(target.location)
+    known = _schema_versions(store, target, snapshot.files)
     segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)
     head = {
         "table_id": f"{target.scope.table.namespace}:{target.scope.table.name}",
@@ -60,13 +60,13 @@ def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: dateti
         "updated_at": to_millis(now),
         "last_sequence_number": last_batch,
     }
-    place.replace(NAME, f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]}}\n'.encode())
+    store.replace(NAME, f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]}}\n'.encode())
 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table if another commit, or a crash, left it stale; returns whether that was needed."""
-    place = place_of(target.location)
-    if _read(place).get("delta_version") == table.version or _is_fence(table):
+    store = open_store(target.location)
+    if _read(store).get("delta_version") == table.version or _is_fence(table):
         return False
     write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
     return True
@@ -82,7 +82,7 @@ class Manifest:
 
 def read_manifest(location: Location) -> Manifest | None:
     """Reads the manifest beside a table; None when it is missing or cannot be read."""
-    found = _read(place_of(location))
+    found = _read(open_store(location))
     version, segments = found.get("delta_version"), found.get("segments")
     if not isinstance(version, int) or not isinstance(segments, list):
         return None
@@ -93,7 +93,7 @@ def read_manifest(location: Location) -> Manifest | None:
 
 
 def _is_fence(table: ScopeTable) -> bool:
-    commit = None if table.files() else CommitLog(place_of(table.location)).read(table.version)
+    commit = None if table.files() else CommitLog(open_store(table.location)).read(table.version)
     return commit is not None and is_fence(commit)
 
 
@@ -108,22 +108,22 @@ def _segment(file: DataFile, schema_version: int) -> str:
     )
 
 
-def _schema_versions(place: Place, target: ScopeTarget, files: tuple[DataFile, ...]) -> dict[str, int]:
+def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataFile, ...]) -> dict[str, int]:
     """Returns the schema version of each file: known, or from the last manifest, or from the footer."""
     if len(target.schemas) == 1:
         return dict.fromkeys((file.path for file in files), target.schema.version)
-    known = _recorded(_read(place)) | {file.path: file.schema_version for file in files if file.schema_version is not None}
-    return {file.path: known.get(file.path) or _from_footer(place, file.path) for file in files}
+    known = _recorded(_read(store)) | {file.path: file.schema_version for file in files if file.schema_version is not None}
+    return {file.path: known.get(file.path) or _from_footer(store, file.path) for file in files}
 
 
-def _from_footer(place: Place, path: str) -> int:
+def _from_footer(store: ObjectStore, path: str) -> int:
     # another writer's file has no schema version; kalamdb.md 2.1: a missing schema_version is 1
-    return open_file(place, path).footer.schema_version or 1
+    return open_file(store, path).footer.schema_version or 1
 
 
-def _read(place: Place) -> dict[str, object]:
+def _read(store: ObjectStore) -> dict[str, object]:
     try:
-        found = json.loads(place.read(NAME))
+        found = json.loads(store.get(NAME))
     except (Missing, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

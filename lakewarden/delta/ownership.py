@@ -7,10 +7,10 @@ its commits say it.
 from __future__ import annotations
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Corrupt
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 PROPERTY = "lakewarden.scope"
@@ -62,7 +62,7 @@ def _warehouse(app_id: str) -> str:
 
 def last_flush(table: ScopeTable) -> CommitStamp | None:
     """Returns the stamp of our last flush, which names the log and the user; None also when a fence is newer."""
-    for entry in walk(place_of(table.location), table.version):
+    for entry in walk(open_store(table.location), table.version):
         stamp = entry.stamp
         if stamp is not None and stamp.operation in (DROP, ERASE):
             return None

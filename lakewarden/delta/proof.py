@@ -10,9 +10,9 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.open import open_store
 
 
 def check_settled(table: ScopeTable, first_seq: int) -> None:
@@ -22,12 +22,12 @@ def check_settled(table: ScopeTable, first_seq: int) -> None:
         Corrupt: a file that may hold some of them is missing, or has another size.
         Conflict: the table was changed meanwhile, and no longer needs that file.
     """
-    place = place_of(table.location)
+    store = open_store(table.location)
     for file in table.files():
         if "://" in file.path or (file.max_seq is not None and file.max_seq < first_seq):
             continue
-        if not place.is_whole(unquote(file.path), file.size):
-            if CommitLog(place).has(table.version + 1):
+        if not store.is_whole(unquote(file.path), file.size):
+            if CommitLog(store).has(table.version + 1):
                 raise Conflict(f"{table.uri} was committed to while its files were checked; try again")
             raise Corrupt(
                 f"{table.uri}: version {table.version} needs the file {file.path}, which is missing or does not have its"

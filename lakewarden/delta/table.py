@@ -37,13 +37,13 @@ from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
-from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
 from lakewarden.storage.location import local_path
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
 SWEPT = "lakewarden/swept"
@@ -103,7 +103,7 @@ class ScopeTable:
             return
         if version > newest.version:
             raise NotFound(f"{location} has no version {version}: the newest is {newest.version}") from error
-        oldest = CommitLog(place_of(location)).oldest_readable()
+        oldest = CommitLog(open_store(location)).oldest_readable()
         if oldest is None or version < oldest:
             readable = f"versions {oldest} to {newest.version} can be read"
             raise NotFound(f"version {version} of {location} is no longer in its log: {readable}") from error
@@ -181,7 +181,7 @@ class ScopeTable:
 
     @cached_property
     def _newest_commit(self) -> Commit | None:
-        return CommitLog(place_of(self.location)).read(self.version)
+        return CommitLog(open_store(self.location)).read(self.version)
 
     @property
     def digest(self) -> str:
@@ -216,7 +216,7 @@ class ScopeTable:
 
     def _counted(self, file: DataFile) -> DataFile:
         """Returns the file with its number of rows, which another writer's file may have only in its footer."""
-        return file._replace(rows=open_file(place_of(self.location), file.path).footer.rows)
+        return file._replace(rows=open_file(open_store(self.location), file.path).footer.rows)
 
     def snapshot(self, app_id: str) -> Snapshot:
         """The numbers of this version for reports and the manifest."""

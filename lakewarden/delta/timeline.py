@@ -19,9 +19,8 @@ from urllib.parse import unquote
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.place import Place
 from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import Missing, StoredObject
+from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"
 VACUUM_END = "VACUUM END"
@@ -129,7 +128,7 @@ class Timeline:
         return self.oldest if files <= present else whole
 
 
-def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) -> Timeline:
+def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObject]) -> Timeline:
     """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to the start of the log.
 
     Args:
@@ -140,7 +139,7 @@ def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) ->
     vacuum: CommitStamp | None = None
     finished: set[str] = set()
     floor = 0
-    for entry in walk(place, newest):
+    for entry in walk(store, newest):
         entries.append(replace(entry, stored=stored.get(commit_name(entry.version), _NEVER)))
         if entry.stamp is not None and entry.operation == VACUUM_END:
             finished.add(entry.stamp.job_id)
@@ -154,11 +153,11 @@ def read_timeline(place: Place, newest: int, listing: Sequence[StoredObject]) ->
     return Timeline(tuple(reversed(entries)), newest, oldest, _kept(vacuum) if vacuum else frozenset())
 
 
-def walk(place: Place, newest: int) -> Iterator[LogEntry]:
+def walk(store: ObjectStore, newest: int) -> Iterator[LogEntry]:
     """Reads the commits from `newest` back to the start of the log. Skips an emptied commit below a fence."""
     for version in range(newest, -1, -1):
         try:
-            text = place.read(commit_name(version))
+            text = store.get(commit_name(version))
         except Missing:
             return
         if not text:

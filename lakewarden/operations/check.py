@@ -16,7 +16,6 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.ownership import check_owner, copied_from
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
@@ -240,7 +239,7 @@ def _damage(task: CheckTask) -> str:
 def _orphans(task: CheckTask, table: ScopeTable) -> str:
     """Crashes leave them. They are harmless and a vacuum removes them, so they are reported and are not a failure."""
     listing = open_store(task.target.location).list("")
-    timeline = read_timeline(place_of(task.target.location), table.version, listing)
+    timeline = read_timeline(open_store(task.target.location), table.version, listing)
     lost = orphans(listing, timeline, frozenset(file.path for file in table.files()))
     stray = stray_files(listing, task.target, [table], task.hot_files)
     parts = (

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.delta.place import place_of
 from lakewarden.errors import NotFound
 from lakewarden.operations.verification import tables_of_users
 from lakewarden.state.erasure_requests import is_requested
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse
 
@@ -50,4 +51,4 @@ def _traces(warehouse: Warehouse, user: str) -> Iterator[bool]:
 
 
 def _files(warehouse: Warehouse, catalog: Catalog, table: Table, user: str) -> list[str]:
-    return place_of(warehouse.bare_target(catalog, table, user).location).names()
+    return keys_of(open_store(warehouse.bare_target(catalog, table, user).location))

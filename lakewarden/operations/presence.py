@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from lakewarden.clock import system_clock
 from lakewarden.connection import StorageRoot
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.place import place_of
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import failed_report
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.storage.location import local_path
+from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm, device_of
 from lakewarden.target import ScopeTarget
 
@@ -73,7 +73,7 @@ def _missed(target: ScopeTarget, report: ScopeReport) -> StorageUnavailable | No
     """Whether a commit went into the mount point of a disk that was away and is back: checks one name, on disks only."""
     if report.outcome != "done" or report.version is None or target.root is None or local_path(target.uri) is None:
         return None
-    if CommitLog(place_of(target.location)).has(report.version):
+    if CommitLog(open_store(target.location)).has(report.version):
         return None
     return StorageUnavailable(
         f"version {report.version} of {target.scope} was committed and is not at {target.uri}: was storage"

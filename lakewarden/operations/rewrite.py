@@ -19,7 +19,6 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_file
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
@@ -27,6 +26,7 @@ from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
 from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -136,7 +136,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
 
 def discard(target: ScopeTarget, outputs: Iterable[NewFile]) -> None:
     """Deletes files that no commit names."""
-    place_of(target.location).delete(file.path for file in outputs)
+    open_store(target.location).delete(file.path for file in outputs)
 
 
 def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Steps[Snapshot]:
@@ -173,5 +173,5 @@ def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
 
 
 def _vacuumed(table: ScopeTable, since: int) -> str:
-    between = takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
+    between = takewhile(lambda entry: entry.version > since, walk(open_store(table.location), table.version))
     return "a vacuum started meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
@@ -66,7 +65,7 @@ def timeline_now(target: ScopeTarget) -> Timeline:
     table = open_scope(target)
     if table is None:
         raise NotFound(f"{target.scope} has no Delta table yet: nothing was flushed")
-    return read_timeline(place_of(target.location), table.version, open_store(target.location).list(""))
+    return read_timeline(open_store(target.location), table.version, open_store(target.location).list(""))
 
 
 def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-import pyarrow as pa
-
 from lakewarden.connection import Location
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
 
 QUARANTINE = "_quarantine"
 
@@ -56,11 +54,11 @@ def _renamed(root: Path, name: str, job_id: str) -> str:
 
 def _copied(location: Location, name: str, job_id: str) -> str:
     """Objects of a bucket never change under their name, so it copies and deletes."""
-    place = place_of(location)
+    store = open_store(location)
     try:
-        data = place.read(name)
+        data = store.get(name)
     except Missing:
         return ""
-    place.write(quarantined(name, job_id), pa.py_buffer(data))
-    place.delete([name])
+    store.write(quarantined(name, job_id), data)
+    store.delete([name])
     return quarantined(name, job_id)

@@ -17,7 +17,6 @@ from lakewarden.delta.manifest import read_manifest
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import read_schema
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.rows import empty_rows, read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
@@ -30,6 +29,7 @@ from lakewarden.operations.vacuum.orphans import data_files
 from lakewarden.repair.decide import with_survival
 from lakewarden.repair.task import RepairTask
 from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 _RESTORE = "RESTORE"
@@ -67,7 +67,7 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
     if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
         return None
     try:
-        files = [open_file(place_of(target.location), path) for path in manifest.files]
+        files = [open_file(open_store(target.location), path) for path in manifest.files]
         if not all(_is_own(target, opened) for opened in files):
             return None
         parts = [opened.read(read_schema(target.schema), {}) for opened in files]
@@ -95,7 +95,7 @@ def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeT
     if newest is None:
         return
     yield newest
-    log = CommitLog(place_of(target.location))
+    log = CommitLog(open_store(target.location))
     for version in range(newest.version - 1, -1, -1):
         above = log.read(version + 1)
         if above is None or is_fence(above):
@@ -114,7 +114,7 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
     entries: list[LogEntry] = []
     if newest is not None:
         above = -1 if base.version is None else base.version
-        for entry in walk(place_of(target.location), newest.version):
+        for entry in walk(open_store(target.location), newest.version):
             if entry.version <= above:
                 break
             entries.append(entry)
@@ -137,7 +137,7 @@ def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Ba
 
 def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
     try:
-        opened = open_file(place_of(target.location), path)
+        opened = open_file(open_store(target.location), path)
         if not _is_own(target, opened):
             return
         rows = opened.read(read_schema(target.schema), {})

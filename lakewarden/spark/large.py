@@ -21,7 +21,6 @@ from lakewarden.delta.change import may_hold
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_file
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
@@ -34,6 +33,7 @@ from lakewarden.operations.flush.run import FlushTask, done, hot_scope, open_col
 from lakewarden.report import ScopeReport
 from lakewarden.spark import s3a, s3a_files
 from lakewarden.storage.durability import sync
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import state_store
@@ -202,7 +202,7 @@ def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int
 
 def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
     def read(number: int) -> pa.Table:
-        return open_file(place_of(target.location), paths[number]).read(read_schema(target.schema), column_ids)
+        return open_file(open_store(target.location), paths[number]).read(read_schema(target.schema), column_ids)
 
     return read
 

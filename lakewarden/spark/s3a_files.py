@@ -19,8 +19,9 @@ from lakewarden.delta.parquet.files import NewFile, scope_keys
 from lakewarden.delta.parquet.fitting import field_id
 from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
-from lakewarden.delta.place import place_of
 from lakewarden.spark import s3a
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 _OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
@@ -40,8 +41,8 @@ def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
         found = _written(_described(rows, target), s3a.uri(target.location, folder), target.compression)
     files = [spark_file(target, f"{folder}/{one.path}", one.size) for one in found]
     kept = [file for file in files if file.rows]
-    place = place_of(target.location)
-    place.delete(set(place.names(folder)) - {file.path for file in kept})  # files of retried tasks, or of none
+    store = open_store(target.location)
+    store.delete(set(keys_of(store, folder)) - {file.path for file in kept})  # files of retried tasks, or of none
     return kept
 
 

@@ -27,6 +27,11 @@ def machine_start() -> datetime:
     return _LONG_AGO if clock is None else system_clock() - timedelta(seconds=time.clock_gettime(clock))
 
 
+def remove_all_leftovers(place: str) -> None:
+    """Removes the files whatever their age: where a table is given up, no writer may name anything any more."""
+    remove_leftovers(place, started=lambda: datetime.max.replace(tzinfo=UTC))
+
+
 def remove_leftovers(place: str, clock: Clock = system_clock, started: Clock = machine_start) -> int:
     """Removes files last written a day ago, or before the machine started, and returns how many.
 

@@ -1,4 +1,8 @@
-"""What Lakewarden needs of a store: create if absent, read, list, delete. Any store with these will do."""
+"""What Lakewarden needs of a store: create if absent, read, list, delete. Any store with these will do.
+
+Three verbs write durably: `create`, `confirm`, `put`. Two leave that to a sync for many files together (`storage.steps`,
+`storage.durability`), which only a disk needs: `write` and `replace`. A store whose writes are all durable inherits them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """Objects under one root, by `/`-separated keys.
+    """Objects under one root, by `/`-separated keys: the state's, and the files of a scope's table.
 
     Every method raises `StorageUnavailable` or `StorageRefused` (lakewarden.errors) when the store fails, naming the
     store and the request.
@@ -56,9 +60,22 @@ class ObjectStore(Protocol):
         """Writes or replaces the object durably: every reader, also after a crash, sees the old or the new bytes, whole."""
         ...
 
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Writes a new object, durable after the next sync of its place. Until then a crash may leave a part of it, and a
+        reader may see one: nothing may name it before this returns."""
+        self.put(key, bytes(data))
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Writes or replaces an object whole for every reader, durable after the next sync of its place."""
+        self.put(key, data)
+
     def get(self, key: str) -> bytes:
         """Returns the object's bytes. Raises `Missing`."""
         ...
+
+    def source(self, key: str) -> str | bytes:
+        """Returns what a reader of files opens without a copy: a path on a disk, else the bytes. Raises `Missing`."""
+        return self.get(key)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Returns bytes `[start, start + length)`, fewer at the object's end. Raises `Missing`."""
@@ -68,6 +85,24 @@ class ObjectStore(Protocol):
         """Returns all objects whose key starts with `prefix + "/"` (recursive), sorted by key. An absent prefix is empty."""
         ...
 
+    def has(self, key: str) -> bool:
+        return self._tail(key, 0, 1) is not None
+
+    def is_whole(self, key: str, size: int) -> bool:
+        """Returns whether the object exists and has exactly that many bytes. `size` is above 0."""
+        return len(self._tail(key, size - 1, 2) or b"") == 1
+
+    def _tail(self, key: str, start: int, length: int) -> bytes | None:
+        try:
+            return self.get_range(key, start, length)
+        except Missing:
+            return None
+
     def delete(self, keys: Iterable[str]) -> None:
         """Removes objects. An object that does not exist is not an error."""
         ...
+
+
+def keys_of(store: ObjectStore, prefix: str = "") -> list[str]:
+    """Returns the keys of what `store.list(prefix)` returns."""
+    return [found.key for found in store.list(prefix)]

@@ -22,6 +22,24 @@ def read_range(descriptor: int, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
+def write_file(path: str, data: bytes | memoryview) -> None:
+    with open(path, "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def replace_file(path: str, part: str, data: bytes) -> None:
+    """Writes the bytes to `part`, which then takes the name `path`; after a failure there is no `part`."""
+    try:
+        write_file(part, data)
+        os.replace(part, path)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:

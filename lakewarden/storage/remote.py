@@ -29,7 +29,7 @@ from lakewarden.connection import Location
 from lakewarden.errors import LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.failures import failure_of
 from lakewarden.storage.keys import check_key
-from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.options import ANSWERS_WITHIN, CONNECTS_WITHIN, RETRIES, RETRIES_WITHIN_SECONDS, store_options
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _memories: dict[str, MemoryStore] = {}
 """`memory://name` is one store for the whole process, however often it is opened."""
 
 
-class RemoteObjects:
+class RemoteObjects(ObjectStore):
     """An `ObjectStore` below a prefix of a bucket. Takes credentials from the environment, at the first call."""
 
     def __init__(self, location: Location) -> None:

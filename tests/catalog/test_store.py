@@ -37,7 +37,7 @@ def adding(name: str) -> Callable[[Catalog], Catalog]:
     return lambda catalog: changes.add_namespace(catalog, name, NOW)
 
 
-class Wrapped:
+class Wrapped(ObjectStore):
     """A real store with something happening around its creations."""
 
     def __init__(self, store: ObjectStore) -> None:

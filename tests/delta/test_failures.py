@@ -12,10 +12,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakewarden.connection import Location
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
 from tests.delta.scopes import flush, people, target
 
 
@@ -59,14 +58,14 @@ def test_what_is_no_error_of_theirs_passes() -> None:
 def test_a_full_disk_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").symlink_to("/dev/full")
     with pytest.raises(StorageRefused, match="No space left"):
-        place_of(Location(str(tmp_path))).write("x.parquet", pa.py_buffer(b"data"))
+        open_store(Location(str(tmp_path))).write("x.parquet", b"data")
 
 
 @pytest.mark.disk
 def test_a_replacement_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").mkdir()
     with pytest.raises(LakewardenError):
-        place_of(Location(str(tmp_path))).replace("manifest.json", b"x")
+        open_store(Location(str(tmp_path))).replace("manifest.json", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
@@ -84,19 +83,6 @@ def test_damage_is_corrupt(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").unlink()
     with pytest.raises(Corrupt):
         ScopeTable.open(scope.location)
-
-
-def test_a_place_lists_and_deletes(tmp_path: Path) -> None:
-    place = place_of(Location(str(tmp_path / "t")))
-    assert place.names() == []
-    (tmp_path / "t" / "a").mkdir(parents=True)
-    place.write("a/b", pa.py_buffer(b"1"))
-    place.replace("c", b"2")
-    assert place.names() == ["a/b", "c"]
-    place.delete(["a/b", "never"])
-    assert place.names() == ["c"]
-    with pytest.raises(Missing):
-        place.read("a/b")
 
 
 @pytest.mark.disk

@@ -11,10 +11,10 @@ import pytest
 from lakewarden.connection import Location
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
@@ -33,7 +33,7 @@ def test_flushes_in_a_bucket(scope: ScopeTarget) -> None:
     assert len(rows_of(scope)) == 13
     assert len(rows_of(scope, 0)) == 2
     assert (table_of(scope).watermark(APP), table_of(scope).next_batch()) == (23, 12)
-    manifest = json.loads(place_of(scope.location).read("manifest.json"))
+    manifest = json.loads(open_store(scope.location).get("manifest.json"))
     assert {segment["path"] for segment in manifest["segments"]} == paths(scope)
     assert [entry.version for entry in history(scope, limit=3, before_version=11)] == [10, 9, 8]
     with pytest.raises(NotFound, match="the newest is 11"):
@@ -57,7 +57,7 @@ def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
     stale = opened(scope)
     assert alone(fence(scope, by("CL-1"))) == 1
     assert rows_of(scope) == []
-    assert all(name.startswith("_delta_log/") for name in place_of(scope.location).names())
+    assert all(name.startswith("_delta_log/") for name in keys_of(open_store(scope.location)))
     with pytest.raises(Conflict):
         alone(stale.commit(hot(PEOPLE, people(2), 1), 1))
 
@@ -65,10 +65,10 @@ def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
 def test_a_missing_object_and_an_unknown_bucket_are_said(scope: ScopeTarget, minio: MinioServer) -> None:
     flush(scope, people(1))
     (path,) = paths(scope)
-    place_of(scope.location).delete([path])
+    open_store(scope.location).delete([path])
     with pytest.raises(Corrupt, match=path):
         rows_of(scope)
     with pytest.raises(Missing):
-        place_of(scope.location).read("nothing")
+        open_store(scope.location).get("nothing")
     with pytest.raises(LakewardenError):
         flush(replace(scope, location=Location(scope.uri.replace(f"//{minio.bucket}/", "//no-such-bucket/"))), people(1))

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.operations.pins import Pin
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
@@ -85,7 +86,7 @@ class World:
 
     def vacuum(self) -> None:
         orphan = "batch-9-running.parquet"
-        place_of(self.target.location).replace(orphan, b"not committed yet")
+        open_store(self.target.location).replace(orphan, b"not committed yet")
         planned = self._vacuum(dry_run=True)
         before = self._files()
         removed = self._vacuum(dry_run=False)
@@ -127,7 +128,7 @@ class World:
 
     def _files(self) -> set[str]:
         """Without the commits that a vacuum makes, and the manifest."""
-        names = set(place_of(self.target.location).names())
+        names = set(keys_of(open_store(self.target.location)))
         return {name for name in names if name.endswith(".parquet") or "_delta_log" in name}
 
 
@@ -214,7 +215,7 @@ def test_a_writer_that_runs_through_a_vacuum_keeps_its_file_or_is_told(world: Wo
     assert table is not None
     world.write({1: "second"})
     world.wait(30)
-    place_of(world.target.location).replace("batch-7-ours.parquet", b"half")
+    open_store(world.target.location).replace("batch-7-ours.parquet", b"half")
     world._vacuum(dry_run=False)
     now = datetime.now(UTC)
     with pytest.raises(Conflict):

@@ -12,7 +12,7 @@ import pytest
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 
 Open = Callable[[str], ObjectStore]
@@ -38,7 +38,7 @@ def store(open_below: Open) -> ObjectStore:
 
 
 def keys(store: ObjectStore, prefix: str) -> list[str]:
-    return [stored.key for stored in store.list(prefix)]
+    return keys_of(store, prefix)
 
 
 def test_a_created_object_is_read_and_listed(store: ObjectStore) -> None:
@@ -75,6 +75,28 @@ def test_put_replaces(store: ObjectStore) -> None:
     store.put("manifest.json", b"new")
     assert store.get("manifest.json") == b"new"
     assert keys(store, "") == ["manifest.json"]
+
+
+def test_files_are_written_and_replaced_without_a_sync(store: ObjectStore) -> None:
+    store.write("day=1/part.parquet", memoryview(b"rows"))
+    store.replace("manifest.json", b"old and long")
+    store.replace("manifest.json", b"new")
+    assert {key: store.get(key) for key in keys(store, "")} == {"day=1/part.parquet": b"rows", "manifest.json": b"new"}
+
+
+def test_a_source_opens_without_a_copy_or_is_the_bytes(store: ObjectStore) -> None:
+    store.write("part.parquet", b"rows")
+    source = store.source("part.parquet")
+    assert (Path(source).read_bytes() if isinstance(source, str) else source) == b"rows"
+    with pytest.raises(Missing):
+        store.source("absent")
+
+
+def test_what_is_there_and_whole(store: ObjectStore) -> None:
+    store.write("a/part", b"rows")
+    assert [store.has(key) for key in ("a/part", "a/par", "b")] == [True, False, False]
+    assert [store.is_whole("a/part", size) for size in (3, 4, 5)] == [False, True, False]
+    assert not store.is_whole("a/absent", 4)
 
 
 def test_what_is_absent_is_missing(store: ObjectStore) -> None:

@@ -19,9 +19,9 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
 from lakewarden.delta.commit_log.opening import opened
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import Place, place_of
 from lakewarden.errors import LakewardenError
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
 
 _INTERVAL = 100
 """delta-rs's own, where the table says nothing."""
@@ -54,16 +54,16 @@ def write_checkpoint(location: Location, version: int) -> None:
     Raises:
         StorageUnavailable, StorageRefused, Corrupt: there is none now, and the table is as good without.
     """
-    place = place_of(location)
-    last = _last(place)
+    store = open_store(location)
+    last = _last(store)
     if last >= version:
         return
-    tail = _tail(place, last, version)
+    tail = _tail(store, last, version)
     made = None if tail is None else _made(tail, version)
     if made is not None:
-        place.replace(checkpoint_name(version), made.data)
-        place.replace(LAST_CHECKPOINT, made.hint)
-    elif CommitLog(place).read(version) is not None:
+        store.replace(checkpoint_name(version), made.data)
+        store.replace(LAST_CHECKPOINT, made.hint)
+    elif CommitLog(store).read(version) is not None:
         checkpoint_in_place(location, version)
 
 
@@ -73,7 +73,7 @@ def checkpoint_in_place(location: Location, version: int) -> None:
         opened(location, version).create_checkpoint()
 
 
-def _tail(place: Place, last: int, version: int) -> dict[str, bytes] | None:
+def _tail(store: ObjectStore, last: int, version: int) -> dict[str, bytes] | None:
     """By name, what shows this version: the last checkpoint and the commits since. None where that is too much, or something
     of it is missing, emptied by a fence, or in several parts.
     """
@@ -83,16 +83,16 @@ def _tail(place: Place, last: int, version: int) -> dict[str, bytes] | None:
     if last >= 0:
         names.append(checkpoint_name(last))
     try:
-        found = {name: place.read(name) for name in names}
+        found = {name: store.get(name) for name in names}
     except Missing:
         return None
     return found if all(found.values()) else None
 
 
-def _last(place: Place) -> int:
+def _last(store: ObjectStore) -> int:
     """The version of the last checkpoint; -1 where none is known."""
     try:
-        return int(json.loads(place.read(LAST_CHECKPOINT))["version"])
+        return int(json.loads(store.get(LAST_CHECKPOINT))["version"])
     except (Missing, ValueError, KeyError, TypeError):
         return -1
 

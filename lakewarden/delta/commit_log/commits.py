@@ -9,9 +9,8 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
-from lakewarden.delta.place import Place
 from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
@@ -49,13 +48,13 @@ def is_fence(commit: Commit) -> bool:
 class CommitLog:
     """The commits under one scope's `_delta_log`."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
 
     def read(self, version: int) -> Commit | None:
         """None when there is no such commit, or it has left the log."""
         try:
-            text = self._place.read(commit_name(version))
+            text = self._store.get(commit_name(version))
         except Missing:
             return None
         if not text:  # emptied below the fence of a dropped table
@@ -65,25 +64,25 @@ class CommitLog:
     def digest(self, version: int) -> bytes | None:
         """What tells a commit from any other; None when there is none, or it has left the log."""
         try:
-            return sha256(self._place.read(commit_name(version))).digest()
+            return sha256(self._store.get(commit_name(version))).digest()
         except Missing:
             return None
 
     def ends_with(self, version: int, digest: bytes) -> bool:
         """Whether that very commit is the newest: versions follow each other without a gap."""
-        return self.digest(version) == digest and not self._place.has(commit_name(version + 1))
+        return self.digest(version) == digest and not self._store.has(commit_name(version + 1))
 
     def added(self, version: int) -> frozenset[str]:
         """The paths of the files that this commit added. Raises `Missing`."""
-        actions = (json.loads(line) for line in self._place.read(commit_name(version)).splitlines() if b'"add"' in line)
+        actions = (json.loads(line) for line in self._store.get(commit_name(version)).splitlines() if b'"add"' in line)
         return frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
 
     def has(self, version: int) -> bool:
-        return self._place.has(commit_name(version))
+        return self._store.has(commit_name(version))
 
     def oldest_readable(self) -> int | None:
         """The lowest version from which a reader can begin: the first commit, or else the first checkpoint."""
-        names = self._place.names(LOG)
+        names = keys_of(self._store, LOG)
         starts = [int(found[1]) for name in names if (found := _CHECKPOINT.match(name))]
         if commit_name(0) in names:
             starts.append(0)
@@ -91,7 +90,7 @@ class CommitLog:
 
     def commits(self) -> list[int]:
         """The versions whose commits are still there, ascending."""
-        return [int(found[1]) for name in self._place.names(LOG) if (found := _COMMIT.match(name))]
+        return [int(found[1]) for name in keys_of(self._store, LOG) if (found := _COMMIT.match(name))]
 
 
 def commit_name(version: int) -> str:

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, commit_name
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import Place, place_of
 from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.open import open_store
 
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.(?:(\d{{10}})\.(\d{{10}})\.)?(?:[0-9a-f-]+\.)?(?:parquet|json)")
 
@@ -49,19 +49,19 @@ def damage_of(location: Location) -> Damage:
     Raises:
         StorageUnavailable, StorageRefused: the log can't be listed or read.
     """
-    place = place_of(location)
-    names = place.names(LOG)
-    bad = [name for several in _unreadable(place, names) for name in several]
-    return Damage(torn_commits(location, place), (*bad, *([LAST_CHECKPOINT] if _leads_nowhere(place, names) else [])))
+    store = open_store(location)
+    names = keys_of(store, LOG)
+    bad = [name for several in _unreadable(store, names) for name in several]
+    return Damage(torn_commits(location, store), (*bad, *([LAST_CHECKPOINT] if _leads_nowhere(store, names) else [])))
 
 
-def torn_commits(location: Location, place: Place) -> tuple[int, ...]:
+def torn_commits(location: Location, store: ObjectStore) -> tuple[int, ...]:
     """The torn commits at the top of a log, ascending. An object store has none: an object is there whole or not at all."""
     if local_path(location.uri) is None:
         return ()
     torn: list[int] = []
-    for version in reversed(CommitLog(place).commits()):
-        if not is_torn(place.read(commit_name(version))):
+    for version in reversed(CommitLog(store).commits()):
+        if not is_torn(store.get(commit_name(version))):
             break
         torn.append(version)
     return tuple(reversed(torn))
@@ -84,7 +84,7 @@ def check_name(location: Location, version: int) -> None:
     if local_path(location.uri) is None:
         return
     try:
-        text = place_of(location).read(commit_name(version))
+        text = open_store(location).get(commit_name(version))
     except Missing:
         return
     if is_torn(text):
@@ -98,23 +98,23 @@ def torn_error(location: Location, version: int) -> Corrupt:
     )
 
 
-def has_readable_checkpoint(place: Place, names: Iterable[str], version: int) -> bool:
+def has_readable_checkpoint(store: ObjectStore, names: Iterable[str], version: int) -> bool:
     """Whether that version has a checkpoint that leads readers on without the commits below it."""
-    found = readable_checkpoint(place, names, version)
+    found = readable_checkpoint(store, names, version)
     return found is not None and found[0] == version
 
 
-def readable_checkpoint(place: Place, names: Iterable[str], most: int) -> tuple[int, tuple[str, ...]] | None:
+def readable_checkpoint(store: ObjectStore, names: Iterable[str], most: int) -> tuple[int, tuple[str, ...]] | None:
     """The newest whole checkpoint of a version up to `most`, and the names of its parts."""
     for version, parts in _checkpoints(names):
-        if version <= most and all(_can_be_read(place, name) for name in parts):
+        if version <= most and all(_can_be_read(store, name) for name in parts):
             return version, parts
     return None
 
 
-def _unreadable(place: Place, names: Iterable[str]) -> Iterable[tuple[str, ...]]:
+def _unreadable(store: ObjectStore, names: Iterable[str]) -> Iterable[tuple[str, ...]]:
     for _, parts in _checkpoints(names):
-        bad = tuple(name for name in parts if not _can_be_read(place, name))
+        bad = tuple(name for name in parts if not _can_be_read(store, name))
         if not bad:
             return
         yield bad
@@ -130,9 +130,9 @@ def _checkpoints(names: Iterable[str]) -> list[tuple[int, tuple[str, ...]]]:
     return sorted(whole, reverse=True)
 
 
-def _can_be_read(place: Place, name: str) -> bool:
+def _can_be_read(store: ObjectStore, name: str) -> bool:
     try:
-        data = place.read(name)
+        data = store.get(name)
         if name.endswith(".json"):
             return not is_torn(data)
         with delta_errors(f"cannot read {name}"):
@@ -142,10 +142,10 @@ def _can_be_read(place: Place, name: str) -> bool:
     return True
 
 
-def _leads_nowhere(place: Place, names: list[str]) -> bool:
+def _leads_nowhere(store: ObjectStore, names: list[str]) -> bool:
     """Whether `_last_checkpoint` names a checkpoint that is not there. One that is no JSON misleads nobody."""
     try:
-        version = json.loads(place.read(LAST_CHECKPOINT))["version"]
+        version = json.loads(store.get(LAST_CHECKPOINT))["version"]
     except (Missing, ValueError, KeyError, TypeError):
         return False
     return all(there != version for there, _ in _checkpoints(names))

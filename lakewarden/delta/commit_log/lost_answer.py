@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
+from lakewarden.storage.open import open_store
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def certain(location: Location, version: int, stamp: CommitStamp, paths: Collect
 
 
 def _is_there(location: Location, version: int, stamp: CommitStamp, paths: Collection[str], failed: LakewardenError) -> bool:
-    log = CommitLog(place_of(location))
+    log = CommitLog(open_store(location))
     try:
         commit = log.read(version)
         if commit is None or commit.info.get("userMetadata") != stamp.text():

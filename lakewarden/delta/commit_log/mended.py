@@ -17,9 +17,9 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
 from lakewarden.delta.commit_log.damage import readable_checkpoint
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import Place, place_of
 from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.open import open_store
 
 
 def mended(location: Location, version: int | None) -> DeltaTable | None:
@@ -28,10 +28,10 @@ def mended(location: Location, version: int | None) -> DeltaTable | None:
     Raises:
         Corrupt: a commit can't be read.
     """
-    place = place_of(location)
+    store = open_store(location)
     if version is None:
-        version = max(CommitLog(place).commits(), default=-1)
-    log = _log_of(place, version)
+        version = max(CommitLog(store).commits(), default=-1)
+    log = _log_of(store, version)
     return None if log is None else _opened(log, version)
 
 
@@ -42,22 +42,22 @@ def write_mended_checkpoint(location: Location, version: int) -> None:
         Corrupt: the version can't be put together any more.
         StorageUnavailable, StorageRefused: there is no checkpoint.
     """
-    table, place = mended(location, version), place_of(location)
+    table, store = mended(location, version), open_store(location)
     if table is None:
         raise Corrupt(f"{location}: version {version} cannot be put together without its checkpoints")
     with delta_errors(f"cannot checkpoint {location}"):
         table.create_checkpoint()
         copy = Path(table.table_uri.removeprefix("file://"))
         for name in (checkpoint_name(version), LAST_CHECKPOINT):
-            place.replace(name, (copy / name).read_bytes())
+            store.replace(name, (copy / name).read_bytes())
 
 
-def _log_of(place: Place, version: int) -> dict[str, bytes] | None:
+def _log_of(store: ObjectStore, version: int) -> dict[str, bytes] | None:
     """By name, what shows this version: the newest readable checkpoint, if there is one, and the commits since."""
-    start, parts = readable_checkpoint(place, place.names(LOG), version) or (-1, ())
+    start, parts = readable_checkpoint(store, keys_of(store, LOG), version) or (-1, ())
     names = [*parts, *(commit_name(number) for number in range(start + 1, version + 1))]
     try:
-        found = {name: place.read(name) for name in names}
+        found = {name: store.get(name) for name in names}
     except Missing:
         return None
     return found if found and all(found.values()) else None

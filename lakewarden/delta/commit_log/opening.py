@@ -13,10 +13,10 @@ from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.damage import torn_commits
 from lakewarden.delta.commit_log.mended import mended
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import place_of
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.location import local_path
+from lakewarden.storage.open import open_store
 from lakewarden.storage.options import delta_options
 
 _NO_FILES = re.compile(r"No files in log segment|does not exist")
@@ -62,7 +62,7 @@ def open_version(location: Location, version: int) -> Opened:
 
 
 def _despite_damage(location: Location, error: Corrupt) -> Opened:
-    torn = torn_commits(location, place_of(location))
+    torn = torn_commits(location, open_store(location))
     if not torn:
         return _mended(location, None, error)
     if torn[0] == 0:

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.open import open_store
 
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.(json|.*parquet)$")
 _FILES = "_files"
@@ -39,14 +39,14 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach
     Raises:
         Conflict: a live file vanished meanwhile: others rewrote and vacuumed the table; try again.
     """
-    place = place_of(table.location)
-    log = [name for name in place.names(LOG) if (found := _VERSION.match(name)) and int(found[1]) <= table.version]
+    store = open_store(table.location)
+    log = [name for name in keys_of(store, LOG) if (found := _VERSION.match(name)) and int(found[1]) <= table.version]
     live = {file.path for file in table.files()}
-    named = sorted(live.union(*(_named(place, name) for name in log)))
+    named = sorted(live.union(*(_named(store, name) for name in log)))
     copied = []
-    for path in [*named, *place.names(_FILES), *log]:  # the log last: a reader never sees files that are not there yet
+    for path in [*named, *keys_of(store, _FILES), *log]:  # the log last: a reader never sees files that are not there yet
         try:
-            data = place.read(path)
+            data = store.get(path)
         except Missing:
             if path in live:
                 raise Conflict(f"{table.uri}/{path} vanished while it was copied; try again") from None
@@ -68,10 +68,10 @@ def put_copy(target: ObjectStore, path: str, data: bytes) -> CopiedFile:
     return file
 
 
-def _named(place: Place, name: str) -> set[str]:
+def _named(store: ObjectStore, name: str) -> set[str]:
     """Paths of data files within the table that a commit or a checkpoint adds."""
     try:
-        data = place.read(name)
+        data = store.get(name)
     except Missing:
         return set()
     adds = _of_commit(name, data) if name.endswith(".json") else _of_checkpoint(data)

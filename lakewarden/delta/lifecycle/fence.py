@@ -16,10 +16,12 @@ from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.ownership import begun_anew
-from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.storage.leftovers import remove_all_leftovers
+from lakewarden.storage.objects import ObjectStore, keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -37,21 +39,21 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
     Raises:
         Conflict: others kept on committing; or it was looked up too long ago, or another table has begun there (`TooLate`).
     """
-    place = place_of(target.location)
+    store = open_store(target.location)
     for _ in range(_ATTEMPTS):
         table = open_place(target)
         if table is None:
             return None
         if other := begun_anew(table, target):
             raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
-        names = place.names()
+        names = keys_of(store)
         try:
             version = yield from _emptied(table, target, by)
         except TooLate:
             raise
         except Conflict:
             continue
-        _clear(place, names, version, by)
+        _clear(store, names, version, by)
         return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being dropped; stop its writers and try again")
 
@@ -67,20 +69,22 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     Raises:
         Conflict: others kept on committing; or it was looked up too long ago, or as `still` says (`TooLate`).
     """
-    place = place_of(target.location)
+    store = open_store(target.location)
     for _ in range(_ATTEMPTS):
         try:
-            version, names = yield from _settled(target, place, watermark, by, still)
+            version, names = yield from _settled(target, store, watermark, by, still)
         except TooLate:
             raise
         except Conflict:
             continue
-        _clear(place, names, version, by)
+        _clear(store, names, version, by)
         return version
     raise Conflict(f"{target.scope} was written to {_ATTEMPTS} times while it was being erased; try again")
 
 
-def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, still: Still) -> Steps[tuple[int, list[str]]]:
+def _settled(
+    target: ScopeTarget, store: ObjectStore, watermark: int, by: Committer, still: Still
+) -> Steps[tuple[int, list[str]]]:
     """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
@@ -89,13 +93,14 @@ def _settled(target: ScopeTarget, place: Place, watermark: int, by: Committer, s
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
-            names = place.names()
+            names = keys_of(store)
             still()
             return (yield from _emptied(table, target, by, ERASE, (target.app_id, settled))), names
     except Corrupt:
         still()
-        place.delete(place.names())
-    names = place.names()
+        store.delete(keys_of(store))
+        remove_all_leftovers(store.uri)
+    names = keys_of(store)
     stamp = CommitStamp(by.job_id, ERASE)
     yield from create_table(target, (), stamp, (target.app_id, watermark), since=by.since, now=by.clock())
     yield target.uri
@@ -120,20 +125,21 @@ def _emptied(
     return fenced.version
 
 
-def _clear(place: Place, names: Sequence[str], fence_version: int, by: Committer) -> None:
+def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Committer) -> None:
     """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints, and
     commits that never got their name: they hold values of columns.
 
     `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
     came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
     """
-    place.delete(name for name in names if not name.startswith(f"{LOG}/"))
+    store.delete(name for name in names if not name.startswith(f"{LOG}/"))
+    remove_all_leftovers(store.uri)
     check_held("the fence's end", by.since, by.clock())
-    log = place.names(LOG)
+    log = keys_of(store, LOG)
     older = [name for name in log if (found := _VERSION.match(name)) and int(found[1]) < fence_version]
     for name in older:
         if name.endswith(".json"):
-            place.replace(name, b"")
-    place.delete(name for name in older if not name.endswith(".json"))
+            store.replace(name, b"")
+    store.delete(name for name in older if not name.endswith(".json"))
     # of writers that died, or are about to be refused
-    place.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)
+    store.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

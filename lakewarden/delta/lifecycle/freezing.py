@@ -14,10 +14,10 @@ from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
 from lakewarden.delta.create import create_table
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -103,7 +103,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
 
 def is_left(table: ScopeTable) -> bool:
     """Whether a fence lies on top: the move has taken all that was there."""
-    newest = CommitLog(place_of(table.location)).read(table.version)
+    newest = CommitLog(open_store(table.location)).read(table.version)
     return newest is not None and is_fence(newest)
 
 
@@ -116,7 +116,7 @@ def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
     frozen = _mark(table, target).version
     if frozen is None:
         raise Corrupt(f"{table.uri} is not frozen any more")
-    log = CommitLog(place_of(table.location))
+    log = CommitLog(open_store(table.location))
     for version in range(frozen + 1, table.version + 1):
         commit = log.read(version)
         text = None if commit is None else commit.info.get("userMetadata")

@@ -18,12 +18,11 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.table import SWEPT, ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import StoredObject
+from lakewarden.storage.objects import StoredObject, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
@@ -48,11 +47,11 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
     listing = open_store(location).list("")
     table = ScopeTable.open(location)
     if table is None:  # no fence any more; what a writer left that came later than the last sweep
-        place_of(location).delete(found.key for found in listing if _is_data(found) and found.modified < before)
+        open_store(location).delete(found.key for found in listing if _is_data(found) and found.modified < before)
         _remove_directories(location)
         return "gone"
     if not table.is_swept:
-        commit = CommitLog(place_of(location)).read(table.version)
+        commit = CommitLog(open_store(location)).read(table.version)
         if commit is None or not is_fence(commit):
             return "in use"
         if any(found.modified >= before for found in listing):
@@ -74,11 +73,11 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
 
 
 def _remove(location: Location, version: int, old: list[str], reach: Reach) -> None:
-    place = place_of(location)
+    store = open_store(location)
     last = checkpoint_name(version)
-    place.delete(name for name in sorted({*old, *place.names(LOG)}) if name != last)
+    store.delete(name for name in sorted({*old, *keys_of(store, LOG)}) if name != last)
     reach("sweep:emptied")
-    place.delete([last])
+    store.delete([last])
     _remove_directories(location)
 
 

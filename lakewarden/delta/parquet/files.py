@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakewarden.clock import NewId
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.parquet.stats import stats_json
-from lakewarden.delta.place import place_of
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 VERSION_KEY = b"lakewarden.schema_version"
@@ -83,7 +83,7 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int
     first, last = seq_range(ordered)
     settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
     data = _parquet(ordered, target, scope_keys(target) | _seq_keys(first, last) | settled)
-    place_of(target.location).write(name, data)
+    open_store(target.location).write(name, memoryview(data))
     return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
 
 

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.fitting import field_id, fitted
 from lakewarden.delta.parquet.footer import Footer, footer_of
-from lakewarden.delta.place import Place
 from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.storage.objects import Missing
+from lakewarden.storage.objects import Missing, ObjectStore
 
 
 class OpenFile:
@@ -50,19 +49,19 @@ class OpenFile:
         return {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
 
 
-def open_file(place: Place, path: str) -> OpenFile:
+def open_file(store: ObjectStore, path: str) -> OpenFile:
     """Reads a file's footer.
 
     Raises:
         Corrupt: it is missing or no Parquet.
         Unsupported: the path leads outside the table, as a shallow clone's do.
     """
-    if "://" in path or path.startswith("/"):
+    if "://" in path or path.startswith("/") or ".." in path.split("/"):
         raise Unsupported(f"the file {path} is outside the table (a shallow clone?); only files inside a table can be read")
     try:
-        source = place.source(path)
+        source = store.source(path)
     except Missing:
         raise Corrupt(f"the data file {path} is named by the table and missing") from None
-    reader = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+    reader = pa.BufferReader(source) if isinstance(source, bytes) else source
     with delta_errors(f"cannot read {path}"):
         return OpenFile(path, pq.ParquetFile(cast("str", reader), pre_buffer=False, coerce_int96_timestamp_unit="us"))

@@ -31,11 +31,11 @@ class TableCache:
     def open(self, target: ScopeTarget) -> ScopeTable | None:
         """As `open_scope`."""
         from lakewarden.delta.commit_log.commits import CommitLog  # Delta: not for a warehouse that is opened for something else
-        from lakewarden.delta.place import place_of
         from lakewarden.delta.scope import compared, open_scope
+        from lakewarden.storage.open import open_store
 
         location = target.location
-        log = CommitLog(place_of(location))
+        log = CommitLog(open_store(location))
         kept = self._kept.get(location)
         if kept is not None and log.ends_with(kept.table.version, kept.commit):
             return compared(kept.table, target)

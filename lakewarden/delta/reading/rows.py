@@ -14,12 +14,13 @@ from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.fitting import fitted
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
-from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.record import OP, UPSERT
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
 
 
 def empty_rows(schema: TableSchema) -> pa.Table:
@@ -62,21 +63,21 @@ def read_files(
     cache: ColumnCache | None = None,
 ) -> pa.Table:
     """The rows of some live files of a plain table, under the newest schema."""
-    place = place_of(table.location)
+    store = open_store(table.location)
     wanted = _wanted(schemas[-1], columns)
     ids = table.column_ids(schemas)
     parts = []
     for file in files:
-        opened = partial(_opened, table, place, file.path)
+        opened = partial(_opened, table, store, file.path)
         parts.append(cache.rows(table.uri, file, wanted, ids, opened) if cache else opened().read(wanted, ids))
     return pa.concat_tables(parts) if parts else pa.schema([(field.name, field.type) for field in wanted]).empty_table()
 
 
-def _opened(table: ScopeTable, place: Place, path: str) -> OpenFile:
+def _opened(table: ScopeTable, store: ObjectStore, path: str) -> OpenFile:
     """Raises:
     Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
     """
-    opened = open_file(place, path)
+    opened = open_file(store, path)
     if table.scope is not None and opened.footer.of_another(table.scope):
         raise Corrupt(f"{table.uri}/{path} holds rows of another scope than {table.scope}: it was copied there")
     return opened

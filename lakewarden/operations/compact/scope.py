@@ -13,7 +13,6 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
@@ -25,6 +24,7 @@ from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -145,8 +145,8 @@ def _parameters(rule: TailRule) -> dict[str, str]:
 def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """The part of the run that was written under the table's current schema version, by the files' footers."""
     current = live_schema(target, table).schema.version
-    place = place_of(target.location)
-    return tuple(takewhile(lambda file: open_file(place, file.path).footer.schema_version == current, small))
+    store = open_store(target.location)
+    return tuple(takewhile(lambda file: open_file(store, file.path).footer.schema_version == current, small))
 
 
 def _why_not(small: int, same_schema: int, rule: TailRule) -> str:

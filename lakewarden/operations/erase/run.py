@@ -16,7 +16,6 @@ from lakewarden.clock import CarriedClock
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.lifecycle.fence import fence_settled
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, NoBucket
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.logs import reader_of
@@ -211,10 +210,10 @@ def _left_out(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, t
 
     upto = warehouse.log(table).leave_out(user, warehouse.clock(), found=found, reach=reach)
     target = warehouse.target_of(catalog, table, user)
-    sizes = place_of(target.location).sizes() if cold else {}
+    listing = open_store(target.location).list("") if cold else []
     if not tally.counts.of(name).files:  # else it may already be a fence
-        tally.note(tally.counts.with_table(name, files=len(sizes), bytes=sum(sizes.values())))
-    had = cold and (bool(sizes) or user in warehouse.registry.users(table.id))
+        tally.note(tally.counts.with_table(name, files=len(listing), bytes=sum(found.size for found in listing)))
+    had = cold and (bool(listing) or user in warehouse.registry.users(table.id))
     return _Scope(table, target, upto, had)
 
 

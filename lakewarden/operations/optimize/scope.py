@@ -10,7 +10,6 @@ import pyarrow as pa
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.place import Place, place_of
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
@@ -23,6 +22,8 @@ from lakewarden.operations.plans.scope_plan import ScopePlan, unmoved
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
 from lakewarden.report import ScopeReport
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
@@ -157,7 +158,7 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
     nothing = ""
     if rows <= 1:
         nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
-    elif _clustered_already(place_of(table.location), table, base.zorder):
+    elif _clustered_already(open_store(table.location), table, base.zorder):
         nothing = f"its files are already clustered by {columns}, and none were added since"
     return replace(
         base,
@@ -169,13 +170,13 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
     )
 
 
-def _clustered_already(place: Place, table: ScopeTable, columns: Sequence[str]) -> bool:
+def _clustered_already(store: ObjectStore, table: ScopeTable, columns: Sequence[str]) -> bool:
     """Whether the newest commit with a file that is still live was this Z-order, and wrote all live files.
 
     Only the commits since then are read: one, where nothing came after it.
     """
     live = {file.path for file in table.files()}
-    for entry in walk(place, table.version):
+    for entry in walk(store, table.version):
         if added := live & entry.adds:
             done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == _OPERATION else None
             return added == live and done == ",".join(columns)

@@ -7,12 +7,12 @@ from itertools import takewhile
 
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Moved
 from lakewarden.operations.plans.value import PlannedScope, plain_path
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 PLAN = "plan_id"
@@ -80,7 +80,7 @@ def _later(table: ScopeTable, planned: PlannedScope) -> Iterator[LogEntry]:
     """The commits above the planned version, newest first; nothing is read where there are none."""
     since = -1 if planned.version is None else planned.version
     if table.version > since:
-        yield from takewhile(lambda entry: entry.version > since, walk(place_of(table.location), table.version))
+        yield from takewhile(lambda entry: entry.version > since, walk(open_store(table.location), table.version))
 
 
 def _is_of(entry: LogEntry, plan_id: str) -> bool:
@@ -88,5 +88,5 @@ def _is_of(entry: LogEntry, plan_id: str) -> bool:
 
 
 def _digest(table: ScopeTable, planned: PlannedScope) -> str:
-    found = None if planned.version is None else CommitLog(place_of(table.location)).digest(planned.version)
+    found = None if planned.version is None else CommitLog(open_store(table.location)).digest(planned.version)
     return "" if found is None else found.hex()

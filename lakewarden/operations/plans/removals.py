@@ -6,7 +6,6 @@ from lakewarden.access.rights import can
 from lakewarden.catalog.changes import table_place
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Moved
 from lakewarden.operations.known_users import check_known
 from lakewarden.operations.plans.value import Plan, PlannedScope
@@ -15,6 +14,7 @@ from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.verification import tables_of_users
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, find_table
 
@@ -51,9 +51,9 @@ def plan_erase(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
     reports = []
     for table in tables_of_users(catalog, request.tables):
         place = _place(warehouse, catalog, table, user)
-        sizes = place_of(place).sizes() if can(table.type, "cold tier") else {}
+        sizes = [found.size for found in open_store(place).list("")] if can(table.type, "cold tier") else []
         pending = warehouse.log(table).view().pending.get(user)
-        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes.values())}
+        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
         reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
         reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))
     return reports

@@ -10,11 +10,11 @@ from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.place import place_of
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.report import Basis, Operation, Outcome, ScopeReport, ScopeState
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 
@@ -97,7 +97,7 @@ def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
     check_fresh(plan, now)
     check_not_frozen(table, plan.target)
     check_whole(table, table.location)
-    if CommitLog(place_of(table.location)).has(table.version + 1):
+    if CommitLog(open_store(table.location)).has(table.version + 1):
         planned = f"the {plan.operation} of {plan.target.scope} was planned at version {table.version}"
         raise Conflict(f"{planned}, and there is version {table.version + 1} now; plan again")
     return table

@@ -10,18 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-import pyarrow as pa
-
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.old_files import known_files
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import reads_alike, version_of
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.rewrite import write_outputs
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
 RESTORE = "RESTORE"
@@ -87,13 +85,13 @@ def written_again(plan: ScopePlan, source: ScopeTable, clock: Clock, new_id: New
 
 def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> tuple[NewFile, ...]:
     """The files to add; those that are live now as copies, since no commit can remove and add the same path."""
-    place = place_of(table.location)
+    store = open_store(table.location)
     live = {file.path for file in table.files()}
     apart = []
     for file in adds:
         if file.path in live:
             name = compact_name(new_id)
-            place.write(name, pa.py_buffer(place.read(unquote(file.path))))
+            store.write(name, store.get(unquote(file.path)))
             apart.append(replace(file, path=name))
         else:
             apart.append(file)

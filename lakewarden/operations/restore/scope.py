@@ -16,7 +16,6 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.schema import version_of
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
@@ -98,7 +97,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
         raise NotFound(f"restore {target.scope}: it has no version yet, because nothing was flushed")
     _check(target, table)
     listing = open_store(target.location).list("")
-    timeline = read_timeline(place_of(target.location), table.version, listing)
+    timeline = read_timeline(open_store(target.location), table.version, listing)
     present = frozenset(found.key for found in listing)
     to = _version(target, table, timeline, options, present)
     source = open_scope(target, to) or table

@@ -27,7 +27,6 @@ from urllib.parse import unquote
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.place import place_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
@@ -105,7 +104,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
     listing = open_store(target.location).list("")
-    timeline = read_timeline(place_of(target.location), table.version, listing)
+    timeline = read_timeline(open_store(target.location), table.version, listing)
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, options.keep_versions, oldest)
     needed = _needed(table, timeline, oldest, kept)
@@ -114,7 +113,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
     marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
     unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
-    readable = partial(has_readable_checkpoint, place_of(target.location), [found.key for found in listing])
+    readable = partial(has_readable_checkpoint, open_store(target.location), [found.key for found in listing])
     log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE), readable), *unnamed)
     return VacuumPlan(
         target=target,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.delta.manifest import NAME
-from lakewarden.delta.place import place_of
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.planning.pending import pending_in
 from lakewarden.scope import Scope, TableName
@@ -20,6 +19,7 @@ from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.state.node import this_node
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables, live_tables
 
@@ -52,7 +52,7 @@ def _manifest(context: Context) -> Iterator[Row]:
 
 def _manifest_of(target: ScopeTarget) -> str | None:
     try:
-        return place_of(target.location).read(NAME).decode(errors="replace")
+        return open_store(target.location).get(NAME).decode(errors="replace")
     except Missing:
         return None
 

@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.place import place_of
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
@@ -69,7 +70,7 @@ def test_they_are_all_that_a_reader_needs(tmp_path: Path) -> None:
     rows, state = rows_of(scope), table_of(scope).state(APP)
     _without_commits(tmp_path / "t", range(8))
     assert (rows_of(scope), table_of(scope).state(APP), table_of(scope).next_batch()) == (rows, state, 8)
-    hint = json.loads(place_of(scope.location).read(LAST_CHECKPOINT))
+    hint = json.loads(open_store(scope.location).get(LAST_CHECKPOINT))
     assert [field["name"] for field in hint["checkpointSchema"]["fields"]] == _columns(tmp_path / "t", 7)
     assert (hint["version"], hint["sizeInBytes"]) == (7, (tmp_path / "t" / checkpoint_name(7)).stat().st_size)
 
@@ -95,24 +96,24 @@ def test_a_later_checkpoint_stays(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     _flushed(scope, range(4))
     assert alone(fence(scope, by("CL-1"))) == 4
-    names = place_of(scope.location).names()
+    names = keys_of(open_store(scope.location))
     write_checkpoint(scope.location, 3)
-    assert place_of(scope.location).names() == names
+    assert keys_of(open_store(scope.location)) == names
 
 
 def test_one_that_came_behind_a_fence_is_removed_again(tmp_path: Path) -> None:
     scope = _checkpointed(tmp_path / "t")
-    place = place_of(scope.location)
+    store = open_store(scope.location)
 
     def fenced_before_its_checkpoint(step: str) -> None:
         if step == "after-commit":
             alone(fence(scope, by("CL-1")))
-            place.replace(checkpoint_name(8), b"secret")
-            place.replace(LAST_CHECKPOINT, b'{"version": 8, "size": 1}')
+            store.replace(checkpoint_name(8), b"secret")
+            store.replace(LAST_CHECKPOINT, b'{"version": 8, "size": 1}')
 
     flush(scope, people(1, name="secret"), first_seq=16, reach=fenced_before_its_checkpoint)
     assert (rows_of(scope), table_of(scope).version) == ([], 9)
-    assert not any(b"secret" in place.read(name) for name in place.names())
+    assert not any(b"secret" in store.get(name) for name in keys_of(store))
 
 
 @pytest.mark.parametrize("lacking", ["room", "checkpoint"])
@@ -122,7 +123,7 @@ def test_delta_rs_makes_what_cannot_be_made_here(tmp_path: Path, lacking: str, m
     if lacking == "room":
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     else:
-        place_of(scope.location).replace(LAST_CHECKPOINT, b'{"version": 5, "size": 1}')
+        open_store(scope.location).replace(LAST_CHECKPOINT, b'{"version": 5, "size": 1}')
     write_checkpoint(scope.location, 8)
     assert "sidecar" in _columns(tmp_path / "t", 8)
     assert len(rows_of(scope)) == 12

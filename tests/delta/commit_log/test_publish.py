@@ -21,7 +21,6 @@ from lakewarden.delta.commit_log.publish import publish, unnamed_commit, version
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
@@ -201,7 +200,7 @@ def remote() -> ScopeTarget:
 def test_a_commit_whose_answer_was_lost_counts_if_it_is_there(remote: ScopeTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     with _losing(monkeypatch, arrives=True):
         alone(publish(remote.location, 0, b"ours", _held))
-    assert place_of(remote.location).read(commit_name(0)) == b"ours"
+    assert open_store(remote.location).get(commit_name(0)) == b"ours"
 
 
 def test_a_commit_whose_answer_was_lost_and_that_is_not_there_may_still_arrive(
@@ -218,4 +217,4 @@ def test_a_commit_whose_answer_was_lost_and_whose_name_is_taken_has_lost(
         alone(publish(remote.location, 0, b"ours", _held))
     with pytest.raises(Conflict):
         alone(publish(remote.location, 0, b"ours", _held))
-    assert place_of(remote.location).read(commit_name(0)) == b"theirs"
+    assert open_store(remote.location).get(commit_name(0)) == b"theirs"

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakewarden.delta.history import history
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.errors import Conflict
+from lakewarden.storage.posix import TEMPORARY
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, people, rows_of, table_of, target
 
@@ -26,6 +27,16 @@ def test_nothing_of_the_rows_is_left(tmp_path: Path) -> None:
     assert all(path.parent.name == "_delta_log" for path in left)
     assert not any(b"secret0" in path.read_bytes() for path in left)
     assert [entry.operation for entry in history(scope, limit=1)] == ["DROP"]
+
+
+def test_what_a_killed_writer_left_goes_whatever_its_age(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1))
+    left = tmp_path / "t" / TEMPORARY / "left"
+    left.parent.mkdir()
+    left.write_bytes(b"secret")
+    alone(fence(scope, by("CL-1")))
+    assert not left.exists()
 
 
 def test_old_snapshots_are_refused_and_a_new_start_is_taken(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.parquet.stats import stats_json
-from lakewarden.delta.place import place_of
 from lakewarden.errors import Corrupt
+from lakewarden.storage.open import open_store
 from lakewarden.verify import formats
 from lakewarden.verify.contents import named_in_data
 from tests.delta.scopes import PEOPLE, schema, target
@@ -81,7 +81,7 @@ def test_whose_it_is_stands_with_a_column(tmp_path: Path) -> None:
     marked = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": columns})}
     pq.write_table(table.replace_schema_metadata(marked), tmp_path / "part.parquet")
 
-    opened = open_file(place_of(Location(str(tmp_path))), "part.parquet")
+    opened = open_file(open_store(Location(str(tmp_path))), "part.parquet")
     assert (opened.footer.rows, opened.footer.schema_version) == (1, 3)
     assert opened.names({}) == {1: "id", 2: "name", 2**31 - 1: "_seq"}
     data = (tmp_path / "part.parquet").read_bytes()
@@ -113,5 +113,5 @@ def test_a_footer_says_whose_rows_the_file_holds(tmp_path: Path) -> None:
 
     files = [(scope, write_file(scope, rows, "batch-0-x.parquet").path) for scope in (own, shared)]
 
-    found = [open_file(place_of(scope.location), path).footer for scope, path in files]
+    found = [open_file(open_store(scope.location), path).footer for scope, path in files]
     assert [(footer.table, footer.user) for footer in found] == [("chat.people", "u_1"), ("chat.people", None)]

@@ -10,9 +10,9 @@ import pytest
 
 from lakewarden.delta.parquet.reading import OpenFile, open_file
 from lakewarden.delta.parquet.schema import file_schema
-from lakewarden.delta.place import place_of
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.table import ScopeTable
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 from tests.delta.scopes import flush, people, table_of, target
 
@@ -35,7 +35,7 @@ class _Reader:
 
     def _open(self, path: str) -> OpenFile:
         self.opened += 1
-        return open_file(place_of(self._scope.location), path)
+        return open_file(open_store(self._scope.location), path)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
 
         def open_() -> OpenFile:
             opened.append(number)
-            return open_file(place_of(scope.location), file.path)
+            return open_file(open_store(scope.location), file.path)
 
         cache.rows(table.uri, file, wanted, table.column_ids(scope.schemas), open_)
 

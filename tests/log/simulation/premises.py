@@ -119,7 +119,7 @@ class Premises:
                 (floors, "ThreadPoolExecutor", _OneByOne),
                 (presence, "confirm", self._confirm),
                 (presence, "device_of", self._device_of),
-                (presence, "place_of", _user_at),
+                (presence, "open_store", _user_at),
                 (presence, "CommitLog", partial(_Commits, self)),
                 (flush, "sync", self._sync),
                 (maintain, "sync", self._sync),

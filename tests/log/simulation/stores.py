@@ -10,7 +10,7 @@ from functools import partial
 
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
 from lakewarden.log.position import NOTHING
-from lakewarden.storage.objects import AlreadyThere, Missing, StoredObject
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps
 from tests.log.simulation.world import Broken, Fate, Unanswered, World
 
@@ -39,7 +39,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class SimObjects:
+class SimObjects(ObjectStore):
     """An `ObjectStore`."""
 
     world: World

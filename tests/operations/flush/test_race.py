@@ -130,7 +130,7 @@ def test_two_flush_jobs_of_the_same_scopes_while_a_third_process_writes(warehous
 _STEPS = ("before-put", "append:put", "append:looked")
 
 
-class _HeldStore:
+class _HeldStore(ObjectStore):
     """The store, with a stop before each creation."""
 
     def __init__(self, store: ObjectStore, reach: Reach) -> None:
