@@ -17,6 +17,7 @@ from lakewarden.operations.evict import evict
 from lakewarden.operations.export.contents import Export
 from lakewarden.operations.export.run import check_target, export, own_place
 from lakewarden.operations.flush.run import FlushTask, flush_scopes, forget_expired
+from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of, options_of, restore_of
 from lakewarden.operations.move.run import Mover
 from lakewarden.operations.plans.store import PlanLog
@@ -65,7 +66,9 @@ class Operator:
             for table in tables if selection.tables else ():
                 check_scope(table, Scope(table.name, selection.user))
         names = {table.name for table in tables}
-        return lambda scope: scope.table in names and selection.user in (None, scope.user)
+        if selection.user is not None:
+            return Only([Scope(name, selection.user) for name in names])
+        return lambda scope: scope.table in names
 
     def flush_where(
         self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None

@@ -10,6 +10,7 @@ from lakewarden.clock import to_millis
 from lakewarden.errors import InvalidArgument
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.flush.plan import plan_flush
+from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.maintain import options_of, restore_of
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
@@ -84,7 +85,7 @@ class Planner:
         """
         warehouse, planned_at = self._warehouse, self._warehouse.clock()
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
-        flush = plan_flush(warehouse, lambda scope: scope in due and scope.table in names)
+        flush = plan_flush(warehouse, Only([scope for scope in due if scope.table in names]))
         compact, optimize = (self.look(Request(operation, tuple(tables))) for operation in ("compact", "optimize"))
         folded = {report.scope for report in compact if report.outcome == "planned"}
         safe = tuple(vacuumable(warehouse, names))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.plans import Plans
 from lakewarden.lakehouse.status import Status
+from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.request import PlanOptions, Request, new_request
 from lakewarden.scope import Scope, TableName
 
@@ -80,7 +81,7 @@ class Maintenance:
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
         """Flushes exactly these scopes, in one job; skips those without pending rows."""
         wanted = set(scopes)
-        return self.parts.operator.flush_where(wanted.__contains__, {"scopes": str(len(wanted))})
+        return self.parts.operator.flush_where(Only(wanted), {"scopes": str(len(wanted))})
 
     def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""

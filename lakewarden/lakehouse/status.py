@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ class Status:
     warehouse: Warehouse
     engine: Engine
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> Sequence[Pending]:
         """The scopes with rows to flush, oldest first; reads all of the log. STREAM tables have none.
 
         Omits tables whose log is corrupt; their flush and `check` report it.
@@ -32,7 +33,7 @@ class Status:
 
     def due(self) -> list[Due]:
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
-        return list(due_scopes(self.warehouse.catalog.read(), self.pending(), self.warehouse.clock()))
+        return list(due_scopes(self.warehouse.catalog.read(), pending_in(self.warehouse), self.warehouse.clock()))
 
     def scopes(self) -> list[ScopeStatus]:
         """The scopes with pending rows and the state of their tables, the longest waiting first."""

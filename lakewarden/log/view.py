@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakewarden.errors import Terminal
 from lakewarden.log.chunk import RowRange
@@ -32,6 +36,18 @@ class PendingRows:
         return self.ranges[-1].last_seq
 
 
+@dataclass(frozen=True, eq=False)
+class PendingCounts:
+    """How much each user has pending, in columns: for a million users, no object for each."""
+
+    users: pa.Array[Any]
+    """Names; each once."""
+    rows: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    oldest: NDArray[np.int64]
+    """When the oldest row was stored, by its writer's clock: microseconds since the epoch."""
+
+
 class LogView(Protocol):
     """A table's log as of one moment."""
 
@@ -40,7 +56,16 @@ class LogView(Protocol):
 
     @property
     def pending(self) -> Mapping[str, PendingRows]:
-        """By user; `""` for a SHARED table."""
+        """By user; `""` for a SHARED table. One user's are found without a look at the others'."""
+        ...
+
+    def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
+        """Those of these users, without a look at the others'."""
+        ...
+
+    @property
+    def counts(self) -> PendingCounts:
+        """The same, counted in columns."""
         ...
 
     @property

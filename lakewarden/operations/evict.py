@@ -37,7 +37,7 @@ def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, 
     log = warehouse.log(table)
     view = log.view()
     now = warehouse.clock()
-    wanted = (pending for pending in view.pending.values() if user in (None, pending.user))
+    wanted = (view.pending if user is None else view.pending_of((user,))).values()
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
     if gone and not dry_run:
         log.settle(view, {each.user: each.end for each in gone}, keep=False)  # subscribers do not need expired rows either
@@ -69,7 +69,7 @@ def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[Sco
         log = warehouse.log(find_table(catalog, name))
         view = log.view()
         ends = {line.user or "": line.end for line in planned if line.end is not None}
-        marks = {user: end for user, end in ends.items() if user in view.pending and view.pending[user].first_seq <= end}
+        marks = {user: ends[user] for user, rows in view.pending_of(ends.keys()).items() if rows.first_seq <= ends[user]}
         if marks:
             log.settle(view, marks, keep=False)
     return [line.done("evict", warehouse.clock()) for line in lines]

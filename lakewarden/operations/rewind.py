@@ -11,6 +11,7 @@ from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.flush.run import FlushLarge, Upto, flush_scopes
+from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.plans.value import Applying, PlannedScope
 from lakewarden.operations.restore.scope import RestoreOptions
@@ -61,7 +62,8 @@ def apply_rewind(
     """
     log = warehouse.log(find_table(warehouse.catalog.read(), request.table))
     view = log.view()
-    hot = [target for target in targets if (target.scope.user or "") in view.pending]
+    waiting = view.pending_of([target.scope.user or "" for target in targets])
+    hot = [target for target in targets if (target.scope.user or "") in waiting]
     looks = maintain_targets(warehouse, run, hot, request.options, dry_run=True, job_id=request.job_id, applying=applying)
     held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
     for target in hot:
@@ -114,9 +116,10 @@ def _flush_first(
 ) -> list[ScopeReport]:
     """Flushes, then restores. A scope whose flush fails is not restored: its rows would be applied on top later. If the log
     cannot be read, one report for the whole table says so; then any scope may have pending rows, and none is restored."""
-    scopes = {target.scope for target in targets if (target.scope.user or "") in view.pending}
+    waiting = view.pending_of([target.scope.user or "" for target in targets])
+    scopes = {target.scope for target in targets if (target.scope.user or "") in waiting}
     upto = None if applying is None else Upto(applying.plan_id, {view.log_id: _end(applying)})
-    flushed = flush_scopes(warehouse, run, large, scopes.__contains__, job_id=request.job_id, upto=upto) if scopes else []
+    flushed = flush_scopes(warehouse, run, large, Only(scopes), job_id=request.job_id, upto=upto) if scopes else []
     faults = {report.scope: report for report in flushed if report.fault}
     of_the_log = faults.get(Scope(request.table, None))
     failed = {

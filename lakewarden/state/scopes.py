@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.clock import NewId
@@ -49,6 +49,11 @@ class _Look:
     def users(self) -> frozenset[str]:
         return self.folded.union(*self.entries.values())
 
+    def known(self, users: Collection[str]) -> frozenset[str]:
+        """Returns those of the users who are in it."""
+        parts = (self.folded, *self.entries.values())
+        return frozenset(user for user in users if any(user in part for part in parts))
+
 
 class ScopeRegistry:
     """The registry of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
@@ -65,6 +70,11 @@ class ScopeRegistry:
             Corrupt: an object cannot be read.
         """
         return self._look(table_id).users
+
+    def known(self, table_id: str, users: Collection[str]) -> frozenset[str]:
+        """Returns those of the users who were added. Raises as `users`."""
+        look = self._look(table_id)
+        return look.known(users)
 
     def add(self, table_id: str, users: Iterable[str]) -> str:
         """Adds users in one entry, and returns its key. Users who are registered already do no harm."""

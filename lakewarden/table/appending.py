@@ -106,7 +106,7 @@ class TableAppender:
         if self.reader.log.signs(warehouse.erasures.mark(user)).closed:
             raise BeingErased(frozenset({user}))
         warehouse.fix_storage(warehouse.catalog.read(), table, user)
-        known = user in warehouse.registry.users(table.id)
+        known = bool(warehouse.registry.known(table.id, {user}))
         return None if known else warehouse.registry.add(table.id, {user})
 
     def _held(self, batch: LogBatch) -> Iterator[Held]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class MaintenanceDelegates(Nouns):
     """The methods of `Lakehouse` that delegate to `lake.maintenance`."""
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> Sequence[Pending]:
         """The scopes with rows to flush, oldest first."""
         return self.maintenance.status.pending()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.segment import LINKED, UNKNOWN, link_to, read_link
+from lakewarden.log.objects.header import UNKNOWN, link_to
+from lakewarden.log.objects.segment import LINKED, read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 
 

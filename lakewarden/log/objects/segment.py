@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
 from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk, Payload, RowRange
+from lakewarden.log.objects.columns import MANY, Columns
+from lakewarden.log.objects.header import ID_BYTES, UNKNOWN, Header, counted, counted_in, link_to
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
@@ -34,16 +38,6 @@ _ROWS = 0
 _FIXED = struct.Struct("<8sIB3s16s")
 _MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 _FORMATS = {magic: number for number, magic in _MAGICS.items()}
-ID_BYTES = 16
-UNKNOWN = "0" * 2 * ID_BYTES
-"""In place of the id of a put that is not known."""
-
-_DIGITS = 12
-"""Of a put's id, enough to tell the few contenders for one position apart."""
-
-_COUNT_BYTES = 3
-"""Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows."""
-
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 _FIRST_READ = 64 << 10
@@ -59,59 +53,6 @@ class Carried(NamedTuple):
     first_seq: int
     schema_version: int
     stored_at: int
-
-
-@dataclass(frozen=True)
-class Header:
-    """What lies in one segment or carry object."""
-
-    key: str
-    put_id: str
-    ranges: tuple[RowRange, ...]
-    after: str = UNKNOWN
-    """The link to the segment before it."""
-
-    @property
-    def bytes(self) -> int:
-        return sum(each.length for each in self.ranges)
-
-    @property
-    def link(self) -> str:
-        """What the segment behind it says of it."""
-        return link_to(self.put_id, sum(each.rows for each in self.ranges))
-
-
-def short(put_id: str) -> str:
-    """What links and cuts keep of a put's id."""
-    return put_id[:_DIGITS]
-
-
-def link_to(put_id: str, rows: int | None) -> str:
-    """What a segment's header says of the segment before it: whose put made it, and how many rows it has, where that is known.
-
-    The rows tell how many are lost with it, should it get lost.
-    """
-    return (short(put_id).ljust(_DIGITS, "0") + _count(rows).hex()).ljust(2 * ID_BYTES, "0")
-
-
-def rows_before(link: str) -> int | None:
-    """How many rows the segment before has, by a link to it; None where its writer did not know."""
-    return _counted(bytes.fromhex(link[_DIGITS : _DIGITS + 2 * _COUNT_BYTES]))
-
-
-def _count(rows: int | None) -> bytes:
-    return (0 if rows is None else rows + 1).to_bytes(_COUNT_BYTES, "little")
-
-
-def _counted(data: bytes) -> int | None:
-    number = int.from_bytes(data, "little")
-    return number - 1 if number else None
-
-
-def same_put(one: str, other: str) -> bool:
-    """Whether two ids, or beginnings of them, are of the same put; an unknown one may be any."""
-    unknown = short(UNKNOWN)
-    return unknown in (short(one), short(other)) or short(one) == short(other)
 
 
 def pack_segment(
@@ -134,7 +75,7 @@ def pack_segment(
     if segment_format != LINKED:
         return _join(segment_format, put_id, b"", header, data)
     rows = sum(chunk.rows for chunk in chunks)
-    return _join(segment_format, put_id, bytes.fromhex(after), header, data, _count(rows))
+    return _join(segment_format, put_id, bytes.fromhex(after), header, data, counted(rows))
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
@@ -156,7 +97,7 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
 
 
 def _join(
-    number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload], rows: bytes = bytes(_COUNT_BYTES)
+    number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload], rows: bytes = counted(None)
 ) -> bytes:
     text = _JSON.encode(header).encode()
     text += b" " * (-len(text) % 8)
@@ -188,8 +129,8 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
-        columns = zip(found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts, strict=False)
-        ranges = tuple(RowRange(key, fixed.put_id, *each, version, stored_at) for each in columns)
+        columns = (found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts)
+        ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
     return Header(key, fixed.put_id, ranges, fixed.after)
@@ -201,11 +142,17 @@ def read_carry(store: ObjectStore, key: str) -> Header:
     try:
         names = ("users", "rows", "lengths", "first_seqs", "versions", "stored_ats")
         users, rows, lengths, firsts, versions, stored = (found[name] for name in names)
-        columns = zip(users, rows, _offsets(fixed.end, lengths), lengths, firsts, versions, stored, strict=False)
-        ranges = tuple(RowRange(key, fixed.put_id, *each) for each in columns)
+        ranges = _ranges(key, fixed, len(rows), users, rows, _offsets(fixed.end, lengths), lengths, firsts, versions, stored)
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
     return Header(key, fixed.put_id, ranges)
+
+
+def _ranges(key: str, fixed: _Fixed, chunks: int, users: Sequence[str], *numbers: Iterable[int]) -> Sequence[RowRange]:
+    if chunks < MANY:
+        return tuple(RowRange(key, fixed.put_id, *each) for each in zip(users, *numbers, strict=False))
+    arrays = (np.fromiter(each, np.int64, chunks) for each in numbers)
+    return Columns(key, fixed.put_id, pa.array(users, pa.string()), *arrays)
 
 
 def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
@@ -243,7 +190,7 @@ def _fixed(key: str, data: bytes) -> _Fixed:
     if kind != _ROWS:
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[_FIXED.size : start].hex() or UNKNOWN
-    return _Fixed(unique.hex(), _counted(rows), after, start, start + length)
+    return _Fixed(unique.hex(), counted_in(rows), after, start, start + length)
 
 
 def _unreadable(key: str, error: Exception) -> Corrupt:

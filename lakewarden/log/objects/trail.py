@@ -9,7 +9,8 @@ from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.segment import Header, read_carry
+from lakewarden.log.objects.header import Header, highest_seq
+from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import UserSigns
@@ -45,21 +46,32 @@ class Trail:
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
-        return tuple(each for each in self._by_user.get(user, ()) if each.last_seq > after)
+        found = [each for each in self._narrow.get(user, ()) if each.last_seq > after]
+        found += [each for header in self._wide for each in header.of({user}) if each.last_seq > after]
+        return tuple(sorted(found, key=lambda each: each.first_seq) if self._wide else found)
 
     def settled_upto(self, user: str) -> int:
         """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""
-        kept = [each.last_seq for header in self.history for each in header.ranges if each.user == user]
-        return max([self.cut.settled.get(user, NOTHING), *kept])
+        return max([self.cut.settled.get(user, NOTHING), *(highest_seq(header.of({user})) for header in self.history)])
 
     def signs(self, mark: str) -> UserSigns:
         return self.cut.signs(mark)
 
     @cached_property
-    def _by_user(self) -> dict[str, list[RowRange]]:
+    def _headers(self) -> tuple[Header, ...]:
+        return (*self.history, *self.view.carry, *self.view.run)
+
+    @cached_property
+    def _wide(self) -> list[Header]:
+        """Those with many users."""
+        return [header for header in self._headers if header.wide]
+
+    @cached_property
+    def _narrow(self) -> dict[str, list[RowRange]]:
+        """The chunks of the others, by user."""
         found: dict[str, list[RowRange]] = {}
-        for header in (*self.history, *self.view.carry, *self.view.run):
-            for each in header.ranges:
+        for header in self._headers:
+            for each in () if header.wide else header.ranges:
                 if each.last_seq > self.after:
                     found.setdefault(each.user, []).append(each)
         for ranges in found.values():

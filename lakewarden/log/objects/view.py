@@ -7,26 +7,27 @@ too late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
-from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import Cut, newest_version, read_cut
+from lakewarden.log.objects.header import UNKNOWN, Header
 from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.pending import Pending
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segment import UNKNOWN, Header, read_carry, read_chunk
+from lakewarden.log.objects.segment import read_carry, read_chunk
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
-from lakewarden.log.view import LogViews, PendingRows
+from lakewarden.log.view import LogViews, PendingCounts, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
@@ -42,9 +43,23 @@ class LogView:
     carry: tuple[Header, ...]
     run: tuple[Header, ...]
     """The segments above the cut, one for each position; that of a lost one is empty."""
-    pending: dict[str, PendingRows]
     litter: bool
     """Whether a cleanup would find something to remove."""
+
+    @property
+    def pending(self) -> Mapping[str, PendingRows]:
+        return self._pending
+
+    def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
+        return self._pending.of(users)
+
+    @property
+    def counts(self) -> PendingCounts:
+        return self._pending.counts
+
+    @cached_property
+    def _pending(self) -> Pending:
+        return Pending((*self.carry, *self.run), self.cut.settled)
 
     @property
     def last_position(self) -> int:
@@ -139,7 +154,7 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
     if broken is not None:
         raise replaced(store, log_id, broken)
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
-    return LogView(log_id, cut, carry, run, _pending(cut, (*carry, *run)), _litter(cut, listing))
+    return LogView(log_id, cut, carry, run, _litter(cut, listing))
 
 
 def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:
@@ -160,26 +175,6 @@ def _lost(store: ObjectStore, log_id: str, version: int, key: str) -> Corrupt:
     return Corrupt(
         f"{key} is missing in {store.uri}, although the newest cut ({version}) of its log needs it."
         " `lakewarden repair` says what is lost, and goes on without it"
-    )
-
-
-def _pending(cut: Cut, headers: Iterable[Header]) -> dict[str, PendingRows]:
-    by_user: dict[str, list[RowRange]] = {}
-    marks = cut.settled
-    for header in headers:
-        for each in header.ranges:
-            if each.last_seq > marks.get(each.user, NOTHING):
-                by_user.setdefault(each.user, []).append(each)
-    return {user: _summed(user, ranges) for user, ranges in by_user.items()}
-
-
-def _summed(user: str, ranges: list[RowRange]) -> PendingRows:
-    return PendingRows(
-        user=user,
-        rows=sum(each.rows for each in ranges),
-        bytes=sum(each.length for each in ranges),
-        oldest=datetime.fromtimestamp(min(each.stored_at for each in ranges) / 1_000_000, UTC),
-        ranges=tuple(sorted(ranges, key=lambda each: each.first_seq)),
     )
 
 

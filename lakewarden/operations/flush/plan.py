@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lakewarden.operations.fanout import Run, fault_of
 from lakewarden.operations.flush.run import FlushLarge, Upto, flush_scopes
+from lakewarden.operations.flush.wanted import Only, pending_wanted
 from lakewarden.operations.plans.value import Applying
 from lakewarden.report import Basis, ScopeReport
 from lakewarden.scope import Scope
@@ -23,10 +24,10 @@ def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[Sc
             place, said = warehouse.location(catalog.storages[table.options.storage_id]), fault_of(fault)
             reports.append(ScopeReport(Scope(table.name), "flush", "failed", place, reason=said.message, fault=said))
         view = found.sound.get(table.log_id)
-        for rows in () if view is None else view.pending.values():
+        if view is None:
+            continue
+        for rows in pending_wanted(table.name, view, wanted):
             scope = Scope(table.name, rows.user or None)
-            if view is None or not wanted(scope):
-                continue
             target = warehouse.target_of(catalog, table, scope.user)
             reports.append(
                 ScopeReport(
@@ -47,7 +48,7 @@ def apply_flush(warehouse: Warehouse, run: Run, large: FlushLarge, applying: App
     """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
     lines = applying.scopes
     upto = Upto(applying.plan_id, {line.log_id: line.end for line in lines.values() if line.end is not None})
-    flushed = flush_scopes(warehouse, run, large, lines.__contains__, job_id=job_id, upto=upto)
+    flushed = flush_scopes(warehouse, run, large, Only(lines.keys()), job_id=job_id, upto=upto)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
     now, before = warehouse.clock(), "its rows were already flushed"

@@ -28,6 +28,7 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
+from lakewarden.operations.flush.wanted import pending_wanted
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
 from lakewarden.report import ScopeReport
@@ -91,7 +92,7 @@ def flush_scopes(
     found = warehouse.logs.views()
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
-    due = [one for one in _pending(catalog, views) if wanted(one.scope)]
+    due = list(_pending(catalog, views, wanted))
     if upto is not None:
         due = [early for one in due if (early := _until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
@@ -220,10 +221,10 @@ class _Pending:
     end: int
 
 
-def _pending(catalog: Catalog, views: Mapping[str, LogView]) -> Iterable[_Pending]:
+def _pending(catalog: Catalog, views: Mapping[str, LogView], wanted: Callable[[Scope], bool]) -> Iterable[_Pending]:
     for table in cold_tables(catalog):
         if (view := views.get(table.log_id)) is not None:
-            for rows in view.pending.values():
+            for rows in pending_wanted(table.name, view, wanted):
                 yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
 
 
@@ -267,7 +268,7 @@ def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogV
 
 def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]) -> set[str]:
     """The users who were erased meanwhile, whose scopes are not registered."""
-    new = users - warehouse.registry.users(table.id)
+    new = users - warehouse.registry.known(table.id, users)
     if not new:
         return set()
     noted = warehouse.registry.add(table.id, new)

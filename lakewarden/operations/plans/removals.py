@@ -28,7 +28,7 @@ def plan_drop(warehouse: Warehouse, name: TableName) -> ScopeReport:
     catalog = warehouse.catalog.read()
     table = find_table(catalog, name)
     scopes = len(scopes_of(warehouse, table, None))
-    waiting = sum(rows.rows for rows in warehouse.log(table).view().pending.values())
+    waiting = int(warehouse.log(table).view().counts.rows.sum())
     return ScopeReport(
         Scope(name),
         "drop",

@@ -13,6 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
+from lakewarden.log.view import PendingRows
 from lakewarden.rows.files import file_columns, is_stored_file, references
 from lakewarden.storage.objects import Missing, StoredObject
 from lakewarden.target import ScopeTarget
@@ -30,7 +31,7 @@ def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[
     columns = file_columns(table.schema)
     log = warehouse.log(table)
     for _ in range(_ATTEMPTS):
-        pending = log.view().pending if columns else {}
+        pending = log.view().pending if columns else dict[str, PendingRows]()
         try:
             return {user or None: _referred(log.rows(rows, table.schemas), columns) for user, rows in pending.items()}
         except Missing:

@@ -96,8 +96,8 @@ def _stats(context: Context) -> Iterator[Row]:
         "storages": len(catalog.storages),
         "users": sum(user.deleted_at is None for user in catalog.users.values()),
         "pending_scopes": len(waiting),
-        "pending_rows": sum(one.rows for one in waiting),
-        "pending_bytes": sum(one.bytes for one in waiting),
+        "pending_rows": int(waiting.rows.sum()),
+        "pending_bytes": int(waiting.bytes.sum()),
     }
     counts = Counter(job.status for job in context.services.operator().jobs.newest(None))
     figures |= {f"jobs_{status}": count for status, count in sorted(counts.items())}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.segment import ID_BYTES, read_chunk
+from lakewarden.log.objects.header import ID_BYTES
+from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.log.view import PendingRows
 from tests.log.simulation.stores import Row, SimObjects

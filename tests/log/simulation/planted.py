@@ -23,9 +23,9 @@ from lakewarden.log.objects.cuts import closing, history, settle
 from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
+from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.put import Puts, Segment
-from lakewarden.log.objects.segment import Header
 from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of
@@ -128,7 +128,7 @@ def _any_version(*_: object) -> int:
 
 
 def _unchecked(_: ObjectStore, __: RowRange, data: memoryview) -> memoryview:
-    return data[segment.ID_BYTES :]
+    return data[ID_BYTES:]
 
 
 def _table_first(house: Warehouse, user: str, cache: HeaderCache) -> object:

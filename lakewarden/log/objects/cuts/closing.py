@@ -104,8 +104,9 @@ def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: 
     cut = newest_cut(store, view.log_id, view.cut)
     if cut.sealed:
         return set(users)
-    left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(view.pending[user].first_seq) for user in users}
-    return {user for user in users if left_out[user] or mark(user) in cut.closed}
+    rows = view.pending_of(users) if cut.erased else {}
+    left_out = {user: cut.erased.get(mark(user), NOTHING) >= position_of(each.first_seq) for user, each in rows.items()}
+    return {user for user in users if left_out.get(user) or mark(user) in cut.closed}
 
 
 def _closed(cut: Cut, mark: str) -> Cut | None:

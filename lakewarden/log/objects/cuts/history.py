@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from lakewarden.clock import to_micros
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Cut, Kept
-from lakewarden.log.objects.segment import Header
+from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.position import NOTHING
 
-Chunks = tuple[tuple[RowRange, ...], ...]
+Chunks = tuple[Sequence[RowRange], ...]
 """Chunks, those of one object beside each other."""
 
 
@@ -37,7 +37,7 @@ class Leaving:
 
     @property
     def small(self) -> bool:
-        return not self.joined and sum(each.length for part in self.chunks for each in part) < SMALL
+        return not self.joined and sum(map(total_bytes, self.chunks)) < SMALL
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def history_after(cut: Cut, left: Chunks, seconds: float, now: datetime | None) 
         seconds: how long chunks are kept.
     """
     if now is None or seconds == 0:
-        gone = [*(kept.last_seq for kept in cut.history), *(each.last_seq for part in left for each in part)]
+        gone = [*(kept.last_seq for kept in cut.history), *map(highest_seq, left)]
         return History(forgotten=max([cut.forgotten, *gone]))
     since = to_micros(now - timedelta(seconds=seconds))
     young = tuple(each for each in cut.history if each.left_at >= since)
@@ -84,19 +84,15 @@ def history_without(cut: Cut, left: Chunks, headers: Mapping[Kept, Header], user
     Args:
         headers: what lies in each object of `cut.history`.
     """
-    theirs = {kept: header for kept, header in headers.items() if any(each.user == user for each in header.ranges)}
-    leaving = [Leaving(to_micros(now), left), *(Leaving(kept.left_at, (header.ranges,)) for kept, header in theirs.items())]
-    others = [Leaving(each.left_at, _without(each.chunks, user)) for each in leaving]
+    theirs = {kept: header for kept, header in headers.items() if header.of({user})}
+    left = tuple(part for chunks in left if (part := without(chunks, user)))
+    remade = ((kept, without(header.ranges, user)) for kept, header in theirs.items())
+    others = [Leaving(to_micros(now), left), *(Leaving(kept.left_at, (part,) if part else ()) for kept, part in remade)]
     return History(
         tuple(kept for kept in headers if kept not in theirs),
         tuple(each for each in others if each.chunks),
         forgotten=cut.forgotten,
     )
-
-
-def _without(chunks: Chunks, user: str) -> Chunks:
-    left = (tuple(each for each in part if each.user != user) for part in chunks)
-    return tuple(part for part in left if part)
 
 
 def has_expired(cut: Cut, seconds: float, now: datetime) -> bool:

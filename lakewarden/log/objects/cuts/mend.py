@@ -22,7 +22,8 @@ from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import make_cut
-from lakewarden.log.objects.segment import Header, read_carry, read_segment, rows_before, same_put
+from lakewarden.log.objects.header import Header, rows_before, same_put
+from lakewarden.log.objects.segment import read_carry, read_segment
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
@@ -140,9 +141,8 @@ def _whole(header: Header, size: int | None) -> Header:
     """Raises:
     Corrupt: the object is shorter than its header says. `size` is None where no listing showed it.
     """
-    end = max((each.offset + each.length for each in header.ranges), default=0)
-    if size is not None and size < end:
-        raise Corrupt(f"{header.key} is cut off: it has {size} bytes of {end}")
+    if size is not None and size < header.end:
+        raise Corrupt(f"{header.key} is cut off: it has {size} bytes of {header.end}")
     return header
 
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Chunks, History, history_after, history_without
-from lakewarden.log.objects.segment import Header
+from lakewarden.log.objects.header import Header, total_bytes
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.settings import LogSettings
@@ -29,7 +28,7 @@ class NextCut:
     upto: int
     kept: tuple[str, ...]
     """Carry objects that stay as they are."""
-    moved: tuple[tuple[RowRange, ...], ...]
+    moved: Chunks
     """Chunks to be carried, per object in which they lie."""
     marks: dict[str, int]
     history: History = field(default_factory=History)
@@ -50,9 +49,9 @@ def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, n
     marks = _merged(view.cut.settled, settled)
     upto = _reach(view, marks, settings.carry_below)
     gone = view.run[: upto - view.cut.upto]
-    moved = [open_ranges for header in gone if (open_ranges := _open(header, marks))]
-    kept, joined = _sorted_carry(view.carry, marks, sum(map(_bytes, moved)), settings.carry_below)
-    moved = [*(_open(header, marks) for header in joined), *moved]
+    moved = [open_ranges for header in gone if (open_ranges := header.open(marks))]
+    kept, joined = _sorted_carry(view.carry, marks, sum(map(total_bytes, moved)), settings.carry_below)
+    moved = [*(header.open(marks) for header in joined), *moved]
     live = [*kept, *view.run[upto - view.cut.upto :]]
     needed = _needed(marks, live, view.last_position)
     stay = tuple(header.key for header in kept)
@@ -69,11 +68,11 @@ def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Head
         history: what lies in each object of `view.cut.history`; nothing of the user stays there either.
     """
     marks = {**view.cut.settled, user: view.end}
-    theirs = {header.key for header in view.carry if any(each.user == user for each in header.ranges)}
-    kept = [header for header in view.carry if header.key not in theirs and _open(header, marks)]
+    theirs = {header.key for header in view.carry if header.of({user})}
+    kept = [header for header in view.carry if header.key not in theirs and header.open(marks)]
     stay = tuple(header.key for header in kept)
     gone = (*(header for header in view.carry if header.key not in stay), *view.run)
-    moved = tuple(open_ranges for header in gone if (open_ranges := _open(header, marks)))
+    moved = tuple(open_ranges for header in gone if (open_ranges := header.open(marks)))
     needed = _needed(marks, kept, view.last_position)
     without = history_without(view.cut, _settled(gone, marks), history, user, now)
     return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
@@ -86,17 +85,13 @@ def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     return marks
 
 
-def _open(header: Header, marks: Mapping[str, int]) -> tuple[RowRange, ...]:
-    return tuple(each for each in header.ranges if each.last_seq > marks.get(each.user, NOTHING))
-
-
 def _settled(headers: Sequence[Header], marks: Mapping[str, int]) -> Chunks:
-    parts = (tuple(each for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)) for header in headers)
-    return tuple(part for part in parts if part)
+    return tuple(part for header in headers if (part := header.settled(marks)))
 
 
-def _bytes(ranges: Sequence[RowRange]) -> int:
-    return sum(each.length for each in ranges)
+def _open_bytes(header: Header, marks: Mapping[str, int]) -> int:
+    """The bytes of chunks above their users' marks; reads what the header knows of the marked users alone."""
+    return header.bytes - total_bytes(header.settled(marks))
 
 
 def _pays(moved: int, of: int, share: float) -> bool:
@@ -109,7 +104,7 @@ def _reach(view: LogView, marks: Mapping[str, int], share: float) -> int:
     moved = total = 0
     for header in view.run:
         position += 1
-        moved += _bytes(_open(header, marks))
+        moved += _open_bytes(header, marks)
         total += header.bytes
         if _pays(moved, total, share):
             upto = position
@@ -123,7 +118,7 @@ def _sorted_carry(
     kept: list[Header] = []
     joined: list[Header] = []
     for header in sorted(carry, key=lambda each: each.bytes):
-        live, size = _bytes(_open(header, marks)), header.bytes
+        live, size = _open_bytes(header, marks), header.bytes
         if live == 0:
             continue
         if (live < size and _pays(live, size, share)) or (moved and live <= _GROWTH * moved):
@@ -137,7 +132,7 @@ def _sorted_carry(
 def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int) -> dict[str, int]:
     """Marks that hide something which is still there, or that speak of positions not seen here."""
     end = end_of(last_position)
-    hiding = {each.user for header in live for each in header.ranges if each.last_seq <= marks.get(each.user, NOTHING)}
+    hiding = {each.user for header in live for each in header.settled(marks)}
     return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
 
 

@@ -20,7 +20,8 @@ from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, newest
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
-from lakewarden.log.objects.segment import UNKNOWN, read_carry
+from lakewarden.log.objects.header import UNKNOWN
+from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
