@@ -12,26 +12,31 @@ from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
-from lakewarden.sql import statements as of
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
 from lakewarden.sql.rights import Ask, Made, asks_of, check_capability
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
+from lakewarden.sql.statements.rows import Delete, Insert, Update
+from lakewarden.sql.statements.tables import CreateView
+from lakewarden.sql.statements.upkeep import ApplyPlan
 
 
 @dataclass(frozen=True)
 class Bound:
     """A statement that the gate allowed, and the catalog version that its names were resolved in."""
 
-    statement: of.Statement
+    statement: Statement
     context: Context
     inner: Bound | None = None
     """The inner statement of EXECUTE AS, bound as the other user."""
 
     def entered(self) -> Bound:
         """The innermost statement. Records each EXECUTE AS on the way."""
-        if self.inner is None or not isinstance(self.statement, of.ExecuteAs):
+        if self.inner is None or not isinstance(self.statement, ExecuteAs):
             return self
         self.context.door.execute_as(self.context.catalog, self.statement.user)
         return self.inner.entered()
@@ -44,7 +49,7 @@ class Bound:
         return bind(replace(self.context, catalog=catalog, readable={}), self.statement)
 
 
-def bind_all(context: Context, statements: Sequence[of.Statement]) -> list[Bound]:
+def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
     """Binds every statement of a text, and considers its USE statements and the tables that it creates.
 
     Raises:
@@ -54,12 +59,12 @@ def bind_all(context: Context, statements: Sequence[of.Statement]) -> list[Bound
     bound = []
     for statement in statements:
         bound.append(bind(context, statement, made))
-        if isinstance(statement, of.UseNamespace):
+        if isinstance(statement, UseNamespace):
             context = replace(context, namespace=statement.name)
     return bound
 
 
-def bind(context: Context, statement: of.Statement, made: Made | None = None) -> Bound:
+def bind(context: Context, statement: Statement, made: Made | None = None) -> Bound:
     """Binds one statement. A table that does not exist is not an error yet: an earlier statement may create it.
 
     Args:
@@ -69,7 +74,7 @@ def bind(context: Context, statement: of.Statement, made: Made | None = None) ->
     """
     made = {} if made is None else made
     _check_known(context, statement)
-    if isinstance(statement, of.ExecuteAs):
+    if isinstance(statement, ExecuteAs):
         return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
     for ask in _asks_of(context, statement, made):
         context.door.allow(ask.act, ask.table)
@@ -84,21 +89,21 @@ def bind(context: Context, statement: of.Statement, made: Made | None = None) ->
     return Bound(statement, replace(context, readable=readable))
 
 
-def _asks_of(context: Context, statement: of.Statement, made: Made) -> Iterator[Ask]:
-    if isinstance(statement, of.ApplyPlan):
+def _asks_of(context: Context, statement: Statement, made: Made) -> Iterator[Ask]:
+    if isinstance(statement, ApplyPlan):
         from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
 
         return asks_of_plan(context, statement)
     return asks_of(context, statement, made)
 
 
-def _check_known(context: Context, statement: of.Statement) -> None:
-    if isinstance(statement, of.Forbidden):
+def _check_known(context: Context, statement: Statement) -> None:
+    if isinstance(statement, Forbidden):
         with context.door.watched(statement.what):
             raise PermissionDenied(
                 f"{statement.what} is not available in SQL: a statement can use the session's tables and nothing else"
             )
-    if isinstance(statement, of.Declined):
+    if isinstance(statement, Declined):
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
         raise Unsupported(f"{statement.what}: recognized, but not supported")
@@ -116,15 +121,15 @@ def _glance(context: Context, user: str) -> Door:
         return context.door.execute_as(context.catalog, user)
 
 
-def _read_by(context: Context, statement: of.Statement, made: Made) -> Iterator[Table | TableOf]:
+def _read_by(context: Context, statement: Statement, made: Made) -> Iterator[Table | TableOf]:
     """The tables that a statement's queries read, and its own table where the result depends on the existing rows."""
-    namespace = context.named(statement.view).namespace if isinstance(statement, of.CreateView) else context.namespace
+    namespace = context.named(statement.view).namespace if isinstance(statement, CreateView) else context.namespace
     for query in queries_of(statement):
         yield from _named_in(context, query, namespace, made)
-    if isinstance(statement, (of.Update, of.Delete, of.Insert)):
+    if isinstance(statement, (Update, Delete, Insert)):
         name = context.named(statement.table)
         table = context.guarded(name) or made.get(name)
-        if table is not None and not (isinstance(statement, of.Insert) and statement.conflict is None):
+        if table is not None and not (isinstance(statement, Insert) and statement.conflict is None):
             yield table
 
 

@@ -6,29 +6,31 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from lakewarden.sql import statements as of
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.rows import Assignment, Delete, Explain, Insert, Query, Subscribe, Update
+from lakewarden.sql.statements.tables import CreateView
 
 
-def queries_of(statement: of.Statement) -> Iterator[exp.Expr]:
+def queries_of(statement: Statement) -> Iterator[exp.Expr]:
     """Returns each as a query of its own."""
     match statement:
-        case of.Query() | of.Explain() | of.Subscribe() | of.CreateView():
+        case Query() | Explain() | Subscribe() | CreateView():
             yield statement.query
-        case of.Insert():
+        case Insert():
             if statement.rows is not None:
                 yield statement.rows
             conflict = statement.conflict
             if conflict is not None:
                 yield from _computed(conflict.assignments or (), conflict.where)
-        case of.Update():
+        case Update():
             yield from _computed(statement.assignments, statement.where)
-        case of.Delete():
+        case Delete():
             yield from _computed((), statement.where)
         case _:
             pass  # computes nothing
 
 
-def _computed(assignments: tuple[of.Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:
+def _computed(assignments: tuple[Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:
     values = [each.value.copy() for each in assignments] + ([] if where is None else [where.copy()])
     if values:
         yield exp.select(*values, copy=False)

@@ -15,7 +15,8 @@ from lakewarden.sql.parse import parse_query
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.services import Services
-from lakewarden.sql.statements import Query, Ref
+from lakewarden.sql.statements.base import Ref
+from lakewarden.sql.statements.rows import Query
 from lakewarden.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewarden.sql import statements as of
 from lakewarden.sql.bind import Bound
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Result
+from lakewarden.sql.statements.rows import Explain, Query
 
 if TYPE_CHECKING:
     from lakewarden.rows.files import Upload
@@ -21,9 +21,9 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
     """
     bound = bound.entered()
     statement, context = bound.statement, replace(bound.context, uploads=uploads)
-    if isinstance(statement, of.Query):
+    if isinstance(statement, Query):
         return select.run(context, statement.query)
-    if isinstance(statement, of.Explain):
+    if isinstance(statement, Explain):
         return select.explain(context, statement.query)
     from lakewarden.sql.handlers.dispatch import handle  # imports all operations, which a query does not need
 

@@ -9,9 +9,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.grammar import people, places, rows, tables, upkeep
+from lakewarden.sql.grammar import namespaces, rows, show, storages, tables, upkeep, users
 from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
-from lakewarden.sql.statements import Declined, ExecuteAs, Explain, Forbidden, Placed, Query, Statement, Subscribe
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
+from lakewarden.sql.statements.rows import Explain, Query, Subscribe
 
 _DIALECT = Lakewarden()
 
@@ -113,11 +115,11 @@ def _create(read: Reader) -> Statement:
         case "TABLE":
             return tables.create_table(read, None)
         case "NAMESPACE":
-            return places.create_namespace(read)
+            return namespaces.create_namespace(read)
         case "STORAGE":
-            return places.create_storage(read)
+            return storages.create_storage(read)
         case "USER":
-            return people.create_user(read)
+            return users.create_user(read)
         case "VIEW":
             return tables.create_view(read, or_replace=False)
         case word:
@@ -131,11 +133,11 @@ def _alter(read: Reader) -> Statement:
         case "TABLE":
             return tables.alter_table(read)
         case "NAMESPACE":
-            return places.alter_namespace(read)
+            return namespaces.alter_namespace(read)
         case "STORAGE":
-            return places.alter_storage(read)
+            return storages.alter_storage(read)
         case "USER":
-            return people.alter_user(read)
+            return users.alter_user(read)
         case word:
             return _elsewhere(read, f"ALTER {word}", word in _FUNCTIONS)
 
@@ -148,11 +150,11 @@ def _drop(read: Reader) -> Statement:
         case "TABLE":
             return tables.drop_table(read, None)
         case "NAMESPACE":
-            return places.drop_namespace(read)
+            return namespaces.drop_namespace(read)
         case "STORAGE":
-            return places.drop_storage(read)
+            return storages.drop_storage(read)
         case "USER":
-            return people.drop_user(read)
+            return users.drop_user(read)
         case "VIEW":
             return tables.drop_view(read)
         case word:
@@ -175,7 +177,7 @@ def _table_prefix(read: Reader) -> str | None:
 
 def _set(read: Reader) -> Statement:
     if read.word("NAMESPACE"):
-        return places.use(read)
+        return namespaces.use(read)
     read.rest()
     return Forbidden("SET")
 
@@ -201,12 +203,12 @@ _GRAMMARS: dict[str, Callable[[Reader], Statement]] = {
     "CREATE": _create,
     "ALTER": _alter,
     "DROP": _drop,
-    "USE": places.use,
+    "USE": namespaces.use,
     "SET": _set,
-    "SHOW": places.show,
-    "DESCRIBE": places.describe,
-    "DESC": places.describe,
-    "STORAGE": places.storage,
+    "SHOW": show.show,
+    "DESCRIBE": show.describe,
+    "DESC": show.describe,
+    "STORAGE": storages.storage,
     "INSERT": rows.insert,
     "UPDATE": rows.update,
     "DELETE": rows.delete,

@@ -10,13 +10,13 @@ from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import Request
 from lakewarden.scope import TableName
 from lakewarden.specs import SPECS
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.rights import Ask
+from lakewarden.sql.statements.upkeep import ApplyPlan
 from lakewarden.warehouse import live_tables
 
 
-def asks_of_plan(context: Context, statement: of.ApplyPlan) -> Iterator[Ask]:
+def asks_of_plan(context: Context, statement: ApplyPlan) -> Iterator[Ask]:
     """The rights to check before a plan is applied; empty if the plan does not exist, which applying it reports."""
     request = PlanLog(context.warehouse.state, context.warehouse.erasures).request(statement.id)
     if request is not None:

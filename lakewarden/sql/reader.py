@@ -17,7 +17,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
-from lakewarden.sql.statements import Pairs, Ref
+from lakewarden.sql.statements.base import Pairs, Ref
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from lakewarden.catalog.names import check_namespace, check_table
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
-from lakewarden.sql.statements import Ref
+from lakewarden.sql.statements.base import Ref
 
 SYSTEM = "system"
 SEQ = "_seq"

@@ -17,7 +17,7 @@ from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
-from lakewarden.sql.statements import UseNamespace
+from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user

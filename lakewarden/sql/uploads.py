@@ -8,7 +8,9 @@ from pathlib import Path
 from lakewarden.errors import InvalidArgument
 from lakewarden.rows.files import Upload
 from lakewarden.settings import FilesSettings
-from lakewarden.sql.statements import ExecuteAs, Insert, Statement
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.others import ExecuteAs
+from lakewarden.sql.statements.rows import Insert
 
 File = bytes | Path | Upload
 """A file's content, its path, or either with its own name and type."""

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import Assignment, Delete, FileValue, Insert, OnConflict, Query, Ref, Statement, Update
+from lakewarden.sql.statements.base import Ref, Statement
+from lakewarden.sql.statements.rows import Assignment, Delete, FileValue, Insert, OnConflict, Query, Update
 
 _INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name"})
 _UPDATE_PARTS = frozenset({"this", "expressions", "where"})

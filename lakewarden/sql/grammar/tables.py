@@ -10,18 +10,9 @@ from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, Re
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import (
-    AlterTable,
-    CreateTable,
-    CreateView,
-    Declined,
-    DropTable,
-    DropView,
-    Pairs,
-    SetProperties,
-    Statement,
-    TableChange,
-)
+from lakewarden.sql.statements.base import Pairs, Statement
+from lakewarden.sql.statements.others import Declined
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
 
 TYPES = ("USER", "SHARED", "STREAM")
 _SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")

@@ -9,19 +9,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import (
-    ApplyPlan,
-    Declined,
-    ExportUserData,
-    Forbidden,
-    KillJob,
-    KillLiveQuery,
-    Optimize,
-    Restore,
-    Statement,
-    Subscribe,
-    Vacuum,
-)
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.others import Declined, Forbidden
+from lakewarden.sql.statements.rows import Subscribe
+from lakewarden.sql.statements.upkeep import ApplyPlan, ExportUserData, KillJob, KillLiveQuery, Optimize, Restore, Vacuum
 
 _PLACE = ("this", "db", "catalog", "alias")
 """The fields of a table in FROM except samples, pivots and joins."""

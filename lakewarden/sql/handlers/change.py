@@ -25,7 +25,8 @@ from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import Affected
 from lakewarden.sql.results import Rows as Found
-from lakewarden.sql.statements import Assignment, Delete, Insert, OnConflict, Ref, Update
+from lakewarden.sql.statements.base import Ref
+from lakewarden.sql.statements.rows import Assignment, Delete, Insert, OnConflict, Update
 from lakewarden.table import TableClient
 
 _EXCLUDED = "excluded"

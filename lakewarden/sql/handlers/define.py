@@ -20,37 +20,41 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.results import Done
+from lakewarden.sql.statements.base import Pairs
+from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
+from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
 
 
-def create_namespace(context: Context, statement: of.CreateNamespace) -> Done:
+def create_namespace(context: Context, statement: CreateNamespace) -> Done:
     if statement.if_not_exists and statement.name in context.catalog.namespaces:
         return Done(f"namespace {statement.name} already exists")
     make_namespace(context.warehouse, statement.name)
     return Done(f"namespace {statement.name} created")
 
 
-def drop_namespace(context: Context, statement: of.DropNamespace) -> Done:
+def drop_namespace(context: Context, statement: DropNamespace) -> Done:
     if statement.if_exists and statement.name not in context.catalog.namespaces:
         return Done(f"skipped: there is no namespace {statement.name}")
     remove_namespace(context.warehouse, statement.name, context.services.operator().drop if statement.cascade else None)
     return Done(f"namespace {statement.name} dropped")
 
 
-def alter_namespace(context: Context, statement: of.AlterNamespace) -> Done:
+def alter_namespace(context: Context, statement: AlterNamespace) -> Done:
     context.warehouse.catalog.change(lambda before: describe_namespace(before, statement.name, statement.description))
     return Done(f"namespace {statement.name} altered")
 
 
-def use_namespace(context: Context, statement: of.UseNamespace) -> Done:
+def use_namespace(context: Context, statement: UseNamespace) -> Done:
     if statement.name not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {statement.name!r}; there are {', '.join(context.catalog.namespaces) or 'none'}")
     return Done(f"namespace {statement.name} is in use")
 
 
-def create_table(context: Context, statement: of.CreateTable) -> Done:
+def create_table(context: Context, statement: CreateTable) -> Done:
     name = context.named(statement.table)
     catalog = context.catalog
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
@@ -63,13 +67,13 @@ def create_table(context: Context, statement: of.CreateTable) -> Done:
     return Done(f"table {name} created{note}")
 
 
-def _key(statement: of.CreateTable) -> list[str]:
+def _key(statement: CreateTable) -> list[str]:
     """The key's columns as declared: names in SQL ignore case."""
     declared = {column.name.lower(): column.name for column in statement.columns}
     return [declared.get(name.lower(), name) for name in statement.primary_key]
 
 
-def options_of(pairs: of.Pairs) -> dict[str, str]:
+def options_of(pairs: Pairs) -> dict[str, str]:
     """Raises:
     InvalidArgument: an option is given twice.
     """
@@ -79,17 +83,17 @@ def options_of(pairs: of.Pairs) -> dict[str, str]:
     return dict(pairs)
 
 
-def alter_table(context: Context, statement: of.AlterTable) -> Done:
+def alter_table(context: Context, statement: AlterTable) -> Done:
     table = context.table(statement.table)
     change = _change_of(table, statement.change)
     altered = alter(context.warehouse, table.name, change)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
 
 
-def _change_of(table: Table, change: of.TableChange) -> Alteration:
+def _change_of(table: Table, change: TableChange) -> Alteration:
     """The change with the column's name as declared: names in SQL ignore case."""
     match change:
-        case of.SetProperties(properties):
+        case SetProperties(properties):
             return SetOptions(options_of(properties))
         case AddColumn():
             return change
@@ -98,7 +102,7 @@ def _change_of(table: Table, change: of.TableChange) -> Alteration:
             return replace(change, name=declared.get(change.name.lower(), change.name))
 
 
-def drop_table(context: Context, statement: of.DropTable) -> Done:
+def drop_table(context: Context, statement: DropTable) -> Done:
     name = context.named(statement.table)
     catalog = context.catalog
     if name in catalog.views:
@@ -112,7 +116,7 @@ def drop_table(context: Context, statement: of.DropTable) -> Done:
     return Done(f"table {name} dropped")
 
 
-def create_view(context: Context, statement: of.CreateView) -> Done:
+def create_view(context: Context, statement: CreateView) -> Done:
     name = context.named(statement.view)
     if statement.if_not_exists and name in context.catalog.views:
         return Done(f"view {name} already exists")
@@ -120,7 +124,7 @@ def create_view(context: Context, statement: of.CreateView) -> Done:
     return Done(f"view {name} created")
 
 
-def drop_view(context: Context, statement: of.DropView) -> Done:
+def drop_view(context: Context, statement: DropView) -> Done:
     name = context.named(statement.view)
     if statement.if_exists and name not in context.catalog.views:
         return Done(f"skipped: there is no view {name}")
@@ -128,7 +132,7 @@ def drop_view(context: Context, statement: of.DropView) -> Done:
     return Done(f"view {name} dropped")
 
 
-def create_storage(context: Context, statement: of.CreateStorage) -> Done:
+def create_storage(context: Context, statement: CreateStorage) -> Done:
     if statement.id in context.catalog.storages:
         raise AlreadyExists(f"storage {statement.id!r} already exists")
     config = _config(statement.config)
@@ -148,7 +152,7 @@ def create_storage(context: Context, statement: of.CreateStorage) -> Done:
     return Done(f"storage {statement.id} created")
 
 
-def alter_storage(context: Context, statement: of.AlterStorage) -> Done:
+def alter_storage(context: Context, statement: AlterStorage) -> Done:
     config = _config(statement.config or "")
     change = StorageChange(
         user_template=statement.user_template,
@@ -195,14 +199,14 @@ def _config(text: str) -> _Config:
 _CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_style": true}'"""
 
 
-def drop_storage(context: Context, statement: of.DropStorage) -> Done:
+def drop_storage(context: Context, statement: DropStorage) -> Done:
     if statement.if_exists and statement.id not in context.catalog.storages:
         return Done(f"skipped: there is no storage {statement.id}")
     remove_storage(context.warehouse, statement.id)
     return Done(f"storage {statement.id} dropped")
 
 
-def create_user(context: Context, statement: of.CreateUser) -> Done:
+def create_user(context: Context, statement: CreateUser) -> Done:
     now = context.warehouse.clock()
     user = User(
         statement.name,
@@ -236,7 +240,7 @@ def _identity(text: str) -> str | None:
     return text
 
 
-def alter_user(context: Context, statement: of.AlterUser) -> Done:
+def alter_user(context: Context, statement: AlterUser) -> Done:
     value = statement.value
     password = value if statement.field == "password" else None
     change_user(context.warehouse, context.door, statement.name, _user_change(statement.field, value), password)
@@ -267,7 +271,7 @@ def _storage_mode(text: str) -> StorageMode:
             raise InvalidArgument(f"STORAGE_MODE {text!r} must be table or region")
 
 
-def drop_user(context: Context, statement: of.DropUser) -> Done:
+def drop_user(context: Context, statement: DropUser) -> Done:
     user = context.catalog.users.get(statement.name)
     if statement.if_exists and (user is None or user.deleted_at is not None):
         return Done(f"skipped: there is no user {statement.name}")

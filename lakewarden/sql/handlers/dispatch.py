@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers import change, define, operate, show, subscribe
 from lakewarden.sql.results import Result
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+from lakewarden.sql.statements.rows import Delete, Insert, Subscribe, Update
+from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
+from lakewarden.sql.statements.upkeep import (
+    ApplyPlan,
+    ExportUserData,
+    KillJob,
+    KillLiveQuery,
+    MoveTable,
+    Optimize,
+    Restore,
+    StorageJob,
+    Vacuum,
+)
+from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
 
 
-def handle(context: Context, statement: of.Statement) -> Result:
+def handle(context: Context, statement: Statement) -> Result:
     """Raises:
     LakewardenError: the statement failed.
     """
@@ -23,57 +40,57 @@ def handle(context: Context, statement: of.Statement) -> Result:
 
 
 _HANDLERS: dict[type, Callable[[Context, Any], Result]] = {
-    of.CreateNamespace: define.create_namespace,
-    of.DropNamespace: define.drop_namespace,
-    of.AlterNamespace: define.alter_namespace,
-    of.UseNamespace: define.use_namespace,
-    of.CreateTable: define.create_table,
-    of.AlterTable: define.alter_table,
-    of.DropTable: define.drop_table,
-    of.CreateView: define.create_view,
-    of.DropView: define.drop_view,
-    of.CreateStorage: define.create_storage,
-    of.AlterStorage: define.alter_storage,
-    of.DropStorage: define.drop_storage,
-    of.CreateUser: define.create_user,
-    of.AlterUser: define.alter_user,
-    of.DropUser: define.drop_user,
-    of.CheckStorage: show.check_storage,
-    of.Insert: change.insert,
-    of.Update: change.update,
-    of.Delete: change.delete,
-    of.Show: show.show,
-    of.ShowTables: show.show_tables,
-    of.ShowStats: show.show_stats,
-    of.Describe: show.describe,
-    of.DescribeHistory: show.history,
-    of.StorageJob: operate.storage_job,
-    of.MoveTable: operate.move_table,
-    of.Optimize: operate.optimize,
-    of.Vacuum: operate.vacuum,
-    of.Restore: operate.restore,
-    of.ApplyPlan: operate.apply_plan,
-    of.KillJob: operate.kill_job,
-    of.KillLiveQuery: operate.kill_live_query,
-    of.Subscribe: subscribe.peek,
-    of.ExportUserData: operate.export_user_data,
+    CreateNamespace: define.create_namespace,
+    DropNamespace: define.drop_namespace,
+    AlterNamespace: define.alter_namespace,
+    UseNamespace: define.use_namespace,
+    CreateTable: define.create_table,
+    AlterTable: define.alter_table,
+    DropTable: define.drop_table,
+    CreateView: define.create_view,
+    DropView: define.drop_view,
+    CreateStorage: define.create_storage,
+    AlterStorage: define.alter_storage,
+    DropStorage: define.drop_storage,
+    CreateUser: define.create_user,
+    AlterUser: define.alter_user,
+    DropUser: define.drop_user,
+    CheckStorage: show.check_storage,
+    Insert: change.insert,
+    Update: change.update,
+    Delete: change.delete,
+    Show: show.show,
+    ShowTables: show.show_tables,
+    ShowStats: show.show_stats,
+    Describe: show.describe,
+    DescribeHistory: show.history,
+    StorageJob: operate.storage_job,
+    MoveTable: operate.move_table,
+    Optimize: operate.optimize,
+    Vacuum: operate.vacuum,
+    Restore: operate.restore,
+    ApplyPlan: operate.apply_plan,
+    KillJob: operate.kill_job,
+    KillLiveQuery: operate.kill_live_query,
+    Subscribe: subscribe.peek,
+    ExportUserData: operate.export_user_data,
 }
 
 _AUDITED: dict[type, tuple[str, Callable[[Context, Any], str]]] = {
-    of.CreateNamespace: ("CREATE_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
-    of.DropNamespace: ("DROP_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
-    of.AlterNamespace: ("ALTER_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
-    of.CreateTable: ("CREATE_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
-    of.AlterTable: ("ALTER_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
-    of.DropTable: ("DROP_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
-    of.MoveTable: ("MOVE_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
-    of.CreateView: ("CREATE_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
-    of.DropView: ("DROP_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
-    of.CreateStorage: ("CREATE_STORAGE", lambda _, one: f"storage:{one.id}"),
-    of.AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
-    of.DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
-    of.ApplyPlan: ("APPLY_PLAN", lambda _, one: f"plan:{one.id}"),
-    of.KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
-    of.KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
+    CreateNamespace: ("CREATE_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    DropNamespace: ("DROP_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    AlterNamespace: ("ALTER_NAMESPACE", lambda _, one: f"namespace:{one.name}"),
+    CreateTable: ("CREATE_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    AlterTable: ("ALTER_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    DropTable: ("DROP_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    MoveTable: ("MOVE_TABLE", lambda context, one: f"table:{context.named(one.table)}"),
+    CreateView: ("CREATE_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
+    DropView: ("DROP_VIEW", lambda context, one: f"view:{context.named(one.view)}"),
+    CreateStorage: ("CREATE_STORAGE", lambda _, one: f"storage:{one.id}"),
+    AlterStorage: ("ALTER_STORAGE", lambda _, one: f"storage:{one.id}"),
+    DropStorage: ("DROP_STORAGE", lambda _, one: f"storage:{one.id}"),
+    ApplyPlan: ("APPLY_PLAN", lambda _, one: f"plan:{one.id}"),
+    KillJob: ("KILL_JOB", lambda _, one: f"job:{one.id}"),
+    KillLiveQuery: ("KILL_LIVE_QUERY", lambda _, one: f"live:{one.id}"),
 }
 """The audit entry of a completed statement, and its target. `admin.users` records changes of users itself."""

@@ -16,10 +16,20 @@ from lakewarden.operations.export.run import own_place
 from lakewarden.operations.request import Request, Selection
 from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import Done, Result, Row, Rows, Started, listing
+from lakewarden.sql.statements.upkeep import (
+    ApplyPlan,
+    ExportUserData,
+    KillJob,
+    KillLiveQuery,
+    MoveTable,
+    Optimize,
+    Restore,
+    StorageJob,
+    Vacuum,
+)
 from lakewarden.state.active_jobs import AlreadyActive
 from lakewarden.state.job import Job, Queueable, outcome_of
 from lakewarden.state.live_queries import LiveQueries
@@ -29,7 +39,7 @@ _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 
-def storage_job(context: Context, statement: of.StorageJob) -> Result:
+def storage_job(context: Context, statement: StorageJob) -> Result:
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
     one = statement.table is not None
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
@@ -38,7 +48,7 @@ def storage_job(context: Context, statement: of.StorageJob) -> Result:
     return _started(context, statement.operation, tables, several=not one)
 
 
-def _in_namespace(context: Context, statement: of.StorageJob) -> list[Table]:
+def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
     namespace = statement.namespace or context.namespace
     if namespace is None:
         raise InvalidArgument(
@@ -104,7 +114,7 @@ def _requested(
         return None
 
 
-def export_user_data(context: Context, _: of.ExportUserData) -> Result:
+def export_user_data(context: Context, _: ExportUserData) -> Result:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
     job = _requested(context, "export", user=context.principal.user)
     if job is None:
@@ -130,7 +140,7 @@ def _check_done(context: Context, ids: Sequence[str]) -> None:
             raise Conflict(f"job {job.job_id} failed: {job.message}")
 
 
-def move_table(context: Context, statement: of.MoveTable) -> Result:
+def move_table(context: Context, statement: MoveTable) -> Result:
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
     if statement.storage is None:
@@ -148,22 +158,22 @@ def move_table(context: Context, statement: of.MoveTable) -> Result:
     return Started(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
-def kill_job(context: Context, statement: of.KillJob) -> Done:
+def kill_job(context: Context, statement: KillJob) -> Done:
     job = context.services.operator().jobs.kill(statement.id)
     return Done(f"job {job.job_id} {job.status}")
 
 
-def kill_live_query(context: Context, statement: of.KillLiveQuery) -> Done:
+def kill_live_query(context: Context, statement: KillLiveQuery) -> Done:
     query = LiveQueries(context.warehouse.state).kill(statement.id)
     return Done(f"live query {query.live_id} will end at its next poll")
 
 
-def apply_plan(context: Context, statement: of.ApplyPlan) -> Done:
+def apply_plan(context: Context, statement: ApplyPlan) -> Done:
     reports = applied(context, statement)
     return _told(f"plan {statement.id}", reports) if reports else Done("skipped: nothing was planned")
 
 
-def optimize(context: Context, statement: of.Optimize) -> Result:
+def optimize(context: Context, statement: Optimize) -> Result:
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
     request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder)
@@ -174,7 +184,7 @@ def _as_declared(table: Table, name: str) -> str:
     return next((each for each in table.schema.names if each.lower() == name.lower()), name)
 
 
-def vacuum(context: Context, statement: of.Vacuum) -> Result:
+def vacuum(context: Context, statement: Vacuum) -> Result:
     table = context.table(statement.table)
     hours, force = statement.retain_hours, statement.force
     request = Request("vacuum", (str(table.name),), _whose(context, table, statement), retain_hours=hours, force=force)
@@ -193,7 +203,7 @@ def _files(reports: Sequence[ScopeReport]) -> Rows:
     return listing({"path": pa.string(), "plan_id": pa.string()}, found)
 
 
-def restore(context: Context, statement: of.Restore) -> Result:
+def restore(context: Context, statement: Restore) -> Result:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")
@@ -207,7 +217,7 @@ def _run_now(context: Context, request: Request) -> Done:
     return _told(f"{request.operation} {request.tables[0]}", context.services.operator().run(request))
 
 
-def _whose(context: Context, table: Table, statement: of.Optimize | of.Vacuum | of.Restore) -> str | None:
+def _whose(context: Context, table: Table, statement: Optimize | Vacuum | Restore) -> str | None:
     return None if statement.all_users else context.owner(table)
 
 

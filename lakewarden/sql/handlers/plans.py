@@ -8,10 +8,10 @@ from lakewarden.execution.applier import Applier
 from lakewarden.execution.planner import Planner, Preview
 from lakewarden.operations.request import Request
 from lakewarden.report import ScopeReport
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.plan_rights import asks_of_request
 from lakewarden.sql.results import Columns, Row, Rows, listing
+from lakewarden.sql.statements.upkeep import ApplyPlan
 
 _COLUMNS: Columns = {
     "user": pa.string(),
@@ -43,7 +43,7 @@ def _row(report: ScopeReport) -> Row:
     }
 
 
-def applied(context: Context, statement: of.ApplyPlan) -> list[ScopeReport]:
+def applied(context: Context, statement: ApplyPlan) -> list[ScopeReport]:
     """Raises as `Applier.apply`."""
 
     def permit(request: Request) -> None:

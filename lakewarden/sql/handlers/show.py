@@ -15,10 +15,11 @@ from lakewarden.errors import NotFound
 from lakewarden.operations.export.run import own_place
 from lakewarden.report import ScopeState
 from lakewarden.scope import Scope
-from lakewarden.sql import statements as of
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
+from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.statements.storages import CheckStorage
 from lakewarden.sql.system.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
 from lakewarden.sql.system.relations import relation_named
 from lakewarden.state.job import Job
@@ -30,7 +31,7 @@ _PRIVATE = ("credentials", "config_json")
 """The columns of a storage that only some roles see."""
 
 
-def show(context: Context, statement: of.Show) -> Rows:
+def show(context: Context, statement: Show) -> Rows:
     match statement.what:
         case "namespaces":
             return _listed(context, LISTINGS["namespaces"], ())
@@ -97,7 +98,7 @@ def _state(context: Context, table: Table) -> ScopeState | None:
     return None if found is None else found.state(target.app_id)
 
 
-def show_tables(context: Context, statement: of.ShowTables) -> Rows:
+def show_tables(context: Context, statement: ShowTables) -> Rows:
     wanted = statement.namespace or context.namespace
     if wanted is not None and wanted not in context.catalog.namespaces:
         raise NotFound(f"there is no namespace {wanted!r}")
@@ -105,7 +106,7 @@ def show_tables(context: Context, statement: of.ShowTables) -> Rows:
     return listing(found.columns, [row for row in found.rows(context) if wanted in (None, row["namespace_id"])])
 
 
-def show_stats(context: Context, statement: of.ShowStats) -> Rows:
+def show_stats(context: Context, statement: ShowStats) -> Rows:
     """The scope's figures, one a row; a STREAM table has no pending rows."""
     table = context.table(statement.table)
     if not can(table.type, "cold tier"):
@@ -129,7 +130,7 @@ def _figures(figures: Mapping[str, int | None]) -> Rows:
     return listing(columns, [{"metric_name": name, "metric_value": value} for name, value in figures.items()])
 
 
-def describe(context: Context, statement: of.Describe) -> Rows:
+def describe(context: Context, statement: Describe) -> Rows:
     name = context.named(statement.table)
     if name.namespace == SYSTEM:
         return _describe_system(relation_named(name.name))
@@ -158,7 +159,7 @@ def _describe_system(found: Listing) -> Rows:
 _TYPES = {TEXT: "TEXT", WHOLE: "BIGINT", FLAG: "BOOLEAN", MOMENT: "TIMESTAMP"}
 
 
-def history(context: Context, statement: of.DescribeHistory) -> Rows:
+def history(context: Context, statement: DescribeHistory) -> Rows:
     """The commits of the session's scope, newest first."""
     table = context.table(statement.table)
     entries = TableClient.of(context.warehouse, table).history(user=context.owner(table), limit=statement.limit)
@@ -182,7 +183,7 @@ def history(context: Context, statement: of.DescribeHistory) -> Rows:
     )
 
 
-def check_storage(context: Context, statement: of.CheckStorage) -> Rows:
+def check_storage(context: Context, statement: CheckStorage) -> Rows:
     """Tests the storage: writes, reads, lists and deletes an object; one row of eleven columns (kalamdb.md 1.5)."""
     columns = {"storage_id": TEXT, "status": TEXT, **dict.fromkeys(("readable", "writable", "listable", "deletable"), FLAG)}
     columns |= {"latency_ms": WHOLE, "total_bytes": WHOLE, "used_bytes": WHOLE, "error": TEXT, "tested_at": MOMENT}

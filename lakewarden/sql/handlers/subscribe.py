@@ -16,13 +16,14 @@ from lakewarden.live.fold import Row
 from lakewarden.live.follower import Follower, FollowRequest
 from lakewarden.live.subscription import Subscription
 from lakewarden.scope import TableName
-from lakewarden.sql import statements as of
 from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import SEQ, ViewQuery, refs
 from lakewarden.sql.results import Events
+from lakewarden.sql.statements.base import Pairs
+from lakewarden.sql.statements.rows import Query, Subscribe
 
 _PLACE = "_lakewarden_place"
 """The column that carries a row's `_seq`."""
@@ -48,11 +49,11 @@ def open_subscription(bound: Bound, manner: Manner) -> Subscription:
     """
     bound = bound.entered()
     statement = bound.statement
-    assert isinstance(statement, of.Subscribe), "the parser accepts nothing else"
+    assert isinstance(statement, Subscribe), "the parser accepts nothing else"
     return _opened(bound.context, statement, manner)
 
 
-def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscription:
+def _opened(context: Context, statement: Subscribe, manner: Manner) -> Subscription:
     manner = _checked(_with_options(manner, statement.options))
     table = _table(context, statement.query)
     request = FollowRequest(
@@ -68,13 +69,13 @@ def _opened(context: Context, statement: of.Subscribe, manner: Manner) -> Subscr
     return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
 
 
-def peek(context: Context, statement: of.Subscribe) -> Events:
+def peek(context: Context, statement: Subscribe) -> Events:
     """The initial rows of a subscription, or the changes since its `from`; it does not stay open."""
     with _opened(context, statement, Manner()) as subscription:
         return Events(tuple(subscription.poll()))
 
 
-def _with_options(manner: Manner, options: of.Pairs) -> Manner:
+def _with_options(manner: Manner, options: Pairs) -> Manner:
     given = {key.lower(): int(value) for key, value in options}
     if "from" in given and "from_seq_id" in given:
         raise InvalidArgument("SUBSCRIBE options from and from_seq_id mean the same: give only one of them")
@@ -122,7 +123,7 @@ class _Matches:
         assert isinstance(query, exp.Select), "the parser accepts nothing else"
         query.select(exp.alias_(exp.column(SEQ), _PLACE, quoted=True), copy=False)
         context = replace(self.context, catalog=self.context.warehouse.catalog.read())
-        bound = bind(context, of.Query(query))
+        bound = bind(context, Query(query))
         found = select.run(bound.context, query, {self.table: rows}).to_pylist()
         matched = {_place(row): row for row in found}
         if len(matched) < len(found):

@@ -1,33 +1,16 @@
-"""Parses statements about namespaces and storages, and SHOW (kalamdb.md 1.3 and 1.5)."""
+"""Parses statements about storages, and the STORAGE statements (kalamdb.md 1.5)."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from sqlglot.tokenizer_core import TokenType
-
 from lakewarden.errors import InvalidArgument
-from lakewarden.sql.grammar.tables import if_exists, if_not_exists
+from lakewarden.sql.grammar.namespaces import in_namespace
+from lakewarden.sql.grammar.tables import if_exists
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import (
-    AlterNamespace,
-    AlterStorage,
-    CheckStorage,
-    CreateNamespace,
-    CreateStorage,
-    Describe,
-    DescribeHistory,
-    DropNamespace,
-    DropStorage,
-    MoveTable,
-    Ref,
-    Show,
-    ShowStats,
-    ShowTables,
-    Statement,
-    StorageJob,
-    UseNamespace,
-)
+from lakewarden.sql.statements.base import Ref, Statement
+from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
+from lakewarden.sql.statements.upkeep import MoveTable, StorageJob
 
 _CREATE_FIELDS = {
     "NAME": "name",
@@ -42,29 +25,6 @@ _CREATE_FIELDS = {
     "CONFIG": "config",
 }
 _ALTER_FIELDS = {key: name for key, name in _CREATE_FIELDS.items() if name not in ("base", "bucket")}
-
-
-def create_namespace(read: Reader) -> Statement:
-    missing = if_not_exists(read)
-    return CreateNamespace(read.name("a namespace"), missing)
-
-
-def drop_namespace(read: Reader) -> Statement:
-    there = if_exists(read)
-    name = read.name("a namespace")
-    return DropNamespace(name, there, read.word("CASCADE"))
-
-
-def alter_namespace(read: Reader) -> Statement:
-    name = read.name("a namespace")
-    read.expect("SET", "DESCRIPTION")
-    return AlterNamespace(name, read.text("a description"))
-
-
-def use(read: Reader) -> Statement:
-    """Reads what follows USE."""
-    read.word("NAMESPACE")
-    return UseNamespace(read.name("a namespace"))
 
 
 def create_storage(read: Reader) -> Statement:
@@ -116,7 +76,7 @@ def storage(read: Reader) -> Statement:
 def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
     if read.one_of("TABLE", "ALL") == "TABLE":
         return StorageJob(operation, _qualified(read, operation), dry_run=read.word("DRY", "RUN"))
-    return StorageJob(operation, namespace=_in_namespace(read), dry_run=read.word("DRY", "RUN"))
+    return StorageJob(operation, namespace=in_namespace(read), dry_run=read.word("DRY", "RUN"))
 
 
 def _move(read: Reader) -> Statement:
@@ -131,37 +91,3 @@ def _qualified(read: Reader, operation: str) -> Ref:
     if table.namespace is None:
         raise InvalidArgument(f"STORAGE {operation.upper()} TABLE {table}: write it with its namespace, as in chat.{table}")
     return table
-
-
-def _in_namespace(read: Reader) -> str | None:
-    if not (read.word("IN") or read.word("FROM")):
-        return None
-    read.word("NAMESPACE")
-    return read.name("a namespace")
-
-
-def show(read: Reader) -> Statement:
-    match read.one_of("NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE"):
-        case "TABLES":
-            return ShowTables(_in_namespace(read))
-        case "STATS FOR TABLE":
-            return ShowStats(read.ref())
-        case "NAMESPACES":
-            return Show("namespaces")
-        case "STORAGES":
-            return Show("storages")
-        case "MANIFEST":
-            return Show("manifest")
-        case _:
-            return Show("export")
-
-
-def describe(read: Reader) -> Statement:
-    if read.word("HISTORY") and not read.over and not read._match(TokenType.DOT, advance=False):
-        table = read.ref()
-        return DescribeHistory(table, read.whole("a limit") if read.word("LIMIT") else None)
-    if read._prev.text.upper() == "HISTORY":  # a table of that name
-        read._retreat(read._index - 1)
-    read.word("TABLE")
-    table = read.ref()
-    return Describe(table, read.word("HISTORY"))

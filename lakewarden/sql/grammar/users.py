@@ -7,7 +7,8 @@ from typing import Literal
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.tables import if_exists
 from lakewarden.sql.reader import Reader
-from lakewarden.sql.statements import AlterUser, CreateUser, DropUser, Statement
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
 
 _Field = Literal["password", "role", "email", "storage_mode", "storage_id"]
 

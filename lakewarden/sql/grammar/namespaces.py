@@ -1,0 +1,38 @@
+"""Parses statements about namespaces (kalamdb.md 1.3)."""
+
+from __future__ import annotations
+
+from lakewarden.sql.grammar.tables import if_exists, if_not_exists
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+
+
+def create_namespace(read: Reader) -> Statement:
+    missing = if_not_exists(read)
+    return CreateNamespace(read.name("a namespace"), missing)
+
+
+def drop_namespace(read: Reader) -> Statement:
+    there = if_exists(read)
+    name = read.name("a namespace")
+    return DropNamespace(name, there, read.word("CASCADE"))
+
+
+def alter_namespace(read: Reader) -> Statement:
+    name = read.name("a namespace")
+    read.expect("SET", "DESCRIPTION")
+    return AlterNamespace(name, read.text("a description"))
+
+
+def use(read: Reader) -> Statement:
+    """Reads what follows USE."""
+    read.word("NAMESPACE")
+    return UseNamespace(read.name("a namespace"))
+
+
+def in_namespace(read: Reader) -> str | None:
+    if not (read.word("IN") or read.word("FROM")):
+        return None
+    read.word("NAMESPACE")
+    return read.name("a namespace")

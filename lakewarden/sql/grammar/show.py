@@ -1,0 +1,37 @@
+"""Parses SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import TokenType
+
+from lakewarden.sql.grammar.namespaces import in_namespace
+from lakewarden.sql.reader import Reader
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+
+
+def show(read: Reader) -> Statement:
+    match read.one_of("NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE"):
+        case "TABLES":
+            return ShowTables(in_namespace(read))
+        case "STATS FOR TABLE":
+            return ShowStats(read.ref())
+        case "NAMESPACES":
+            return Show("namespaces")
+        case "STORAGES":
+            return Show("storages")
+        case "MANIFEST":
+            return Show("manifest")
+        case _:
+            return Show("export")
+
+
+def describe(read: Reader) -> Statement:
+    if read.word("HISTORY") and not read.over and not read._match(TokenType.DOT, advance=False):
+        table = read.ref()
+        return DescribeHistory(table, read.whole("a limit") if read.word("LIMIT") else None)
+    if read._prev.text.upper() == "HISTORY":  # a table of that name
+        read._retreat(read._index - 1)
+    read.word("TABLE")
+    table = read.ref()
+    return Describe(table, read.word("HISTORY"))

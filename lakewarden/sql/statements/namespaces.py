@@ -1,0 +1,31 @@
+"""Statements about namespaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.sql.statements.base import Statement
+
+
+@dataclass(frozen=True)
+class CreateNamespace(Statement):
+    name: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropNamespace(Statement):
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class AlterNamespace(Statement):
+    name: str
+    description: str
+
+
+@dataclass(frozen=True)
+class UseNamespace(Statement):
+    name: str

@@ -1,0 +1,64 @@
+"""Statements that start operations, and those about jobs, plans and exports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lakewarden.sql.statements.base import OnScopes, OnTable, Ref, Statement
+
+
+@dataclass(frozen=True)
+class StorageJob(Statement):
+    """STORAGE FLUSH and STORAGE COMPACT of one table, or of all in a namespace (the session's where none is named)."""
+
+    operation: Literal["flush", "compact"]
+    table: Ref | None = None
+    namespace: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class MoveTable(OnTable):
+    """STORAGE MOVE TABLE; `storage` is None for CANCEL."""
+
+    storage: str | None
+
+
+@dataclass(frozen=True)
+class Optimize(OnScopes):
+    zorder: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Vacuum(OnScopes):
+    retain_hours: float | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Restore(OnScopes):
+    """Exactly one of `version` and `timestamp`; the latter as written."""
+
+    version: int | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True)
+class ApplyPlan(Statement):
+    id: str
+
+
+@dataclass(frozen=True)
+class KillJob(Statement):
+    id: str
+
+
+@dataclass(frozen=True)
+class KillLiveQuery(Statement):
+    id: str
+
+
+@dataclass(frozen=True)
+class ExportUserData(Statement):
+    """Of the session's own user."""
