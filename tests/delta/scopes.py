@@ -15,6 +15,8 @@ from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows
+from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
@@ -58,6 +60,13 @@ def target(
         target_file_size=target_file_size,
         retention_hours=168,
     )
+
+
+def stats_of(rows: pa.Table) -> str:
+    """A file's statistics, computed from its rows alone."""
+    columns = zip(rows.schema, rows.columns, strict=True)
+    facts = (ColumnFacts(field.name, field.type, of_rows(column), column.null_count) for field, column in columns)
+    return stats_text(rows.num_rows, facts)
 
 
 def ticking() -> Callable[[], datetime]:

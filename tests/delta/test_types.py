@@ -18,8 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.catalog.model import Compression
-from lakewarden.delta.parquet.stats import stats_json
-from tests.delta.scopes import Row, flush, paths, rows_of, schema, table_of, target
+from tests.delta.scopes import Row, flush, paths, rows_of, schema, stats_of, table_of, target
 
 EVERY = schema(
     "id BIGINT NOT NULL",
@@ -143,7 +142,7 @@ def _written(factory: pytest.TempPathFactory) -> str:
 
 
 def _stats(name: str, type_: pa.DataType, values: list[Any]) -> tuple[Any, Any, int]:
-    stats = json.loads(stats_json(pa.table({name: pa.array(values, type_)})))
+    stats = json.loads(stats_of(pa.table({name: pa.array(values, type_)})))
     assert stats["numRecords"] == len(values)
     return stats["minValues"].get(name), stats["maxValues"].get(name), stats["nullCount"][name]
 
@@ -155,7 +154,7 @@ def test_statistics_are_exact_where_they_can_be() -> None:
     assert _stats("x", micros, [moment]) == ("2024-02-29T12:00:00.000005Z", "2024-02-29T12:00:00.000005Z", 0)
     assert _stats("x", pa.date32(), [date(2024, 2, 29)]) == ("2024-02-29", "2024-02-29", 0)
     assert _stats("x", pa.string(), [None, None]) == (None, None, 2)
-    text = stats_json(pa.table({"x": pa.array([Decimal("0.0000000001")], pa.decimal128(38, 10))}))
+    text = stats_of(pa.table({"x": pa.array([Decimal("0.0000000001")], pa.decimal128(38, 10))}))
     assert '"minValues":{"x":0.0000000001}' in text
 
 

@@ -23,7 +23,6 @@ from lakewarden.connection import Connection, Location
 from lakewarden.delta.parquet.files import batch_folder, seq_range
 from lakewarden.delta.parquet.footer import spark_file
 from lakewarden.delta.parquet.schema import file_schema
-from lakewarden.delta.parquet.stats import stats_json
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable
 from lakewarden.scope import Scope, TableName
@@ -33,6 +32,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
 from lakewarden.verify import formats
+from tests.delta.scopes import stats_of
 from tests.fixtures.lakes import check_manifest, cold_seqs, eventual, hot_seqs, keys, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import S3A_KEYS, MinioServer
 
@@ -177,7 +177,7 @@ def test_spark_reads_and_writes_over_s3a_what_is_then_committed_as_ever(s3a_lake
     written = pq.read_table(pa.BufferReader(data))
     assert written.schema.remove_metadata().equals(file_schema(place.schema), check_metadata=True), "names, types and field ids"
     assert (live.min_seq, live.max_seq) == seq_range(written)
-    told, known = (json.loads(text) for text in (spark_file(place, live.path, live.size).stats, stats_json(written)))
+    told, known = (json.loads(text) for text in (spark_file(place, live.path, live.size).stats, stats_of(written)))
     for ends in ("minValues", "maxValues"):
         assert told[ends] == {name: value for name, value in known[ends].items() if name not in ("double", "float")}
     assert told["nullCount"] == known["nullCount"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.clock import NewId
+from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_written
 from lakewarden.delta.parquet.schema import SEQ, file_schema
-from lakewarden.delta.parquet.stats import stats_json
+from lakewarden.delta.parquet.stats import stats_text
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -79,18 +79,22 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int
         settled_upto: what a flush says under `SETTLED_KEY`.
     """
     schema = file_schema(target.schema)
-    ordered = pa.Table.from_arrays([rows.column(field.name) for field in schema], schema=schema)
-    first, last = seq_range(ordered)
+    ordered = pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
     settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
-    data = _parquet(ordered, target, scope_keys(target) | _seq_keys(first, last) | settled)
+    data, metadata = _parquet(ordered, target, scope_keys(target) | _seq_keys(*seq_range(ordered)) | settled)
     open_store(target.location).write(name, memoryview(data))
-    return NewFile(name, data.size, ordered.num_rows, stats_json(ordered), first, last, target.schema.version)
+    return new_file(target, name, data.size, ordered.num_rows, of_written(ordered, metadata))
+
+
+def new_file(target: ScopeTarget, path: str, size: int, rows: int, columns: Sequence[ColumnFacts]) -> NewFile:
+    """Describes a written file of so many bytes and rows; `columns` are those of `file_schema`, so `_seq` is the last."""
+    first, last = columns[-1].ends or (None, None)
+    return NewFile(path, size, rows, stats_text(rows, columns), first, last, target.schema.version)
 
 
 def seq_range(rows: pa.Table) -> tuple[int | None, int | None]:
     """The lowest and highest `_seq`, None where no row has one."""
-    ends = pc.min_max(rows.column(SEQ))
-    return ends["min"].as_py(), ends["max"].as_py()
+    return of_rows(rows.column(SEQ)) or (None, None)
 
 
 def _seq_keys(first: int | None, last: int | None) -> dict[bytes, str]:
@@ -103,16 +107,18 @@ def scope_keys(target: ScopeTarget) -> dict[bytes, str]:
     return {VERSION_KEY: str(target.schema.version), TABLE_KEY: str(target.scope.table)} | user
 
 
-def _parquet(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> pa.Buffer:
+def _parquet(rows: pa.Table, target: ScopeTarget, footer: Mapping[bytes, str]) -> tuple[pa.Buffer, pq.FileMetaData]:
     out = pa.BufferOutputStream()
+    written: list[pq.FileMetaData] = []
     with pq.ParquetWriter(
         out,
         rows.schema,
         compression=target.compression,
         compression_level=_ZSTD_LEVEL if target.compression == "zstd" else None,
         use_dictionary=rows.num_rows >= _DICTIONARY_ROWS,
+        metadata_collector=written,
         store_schema=False,  # Arrow's own copy of the schema: the field ids and logical types say the same
     ) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata({key.decode(): value for key, value in footer.items()})
-    return out.getvalue()
+    return out.getvalue(), written[0]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from lakewarden.connection import Location
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.parquet.files import SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, seq_range
+from lakewarden.delta.parquet.column_ends import of_file
+from lakewarden.delta.parquet.files import SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, new_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
-from lakewarden.delta.parquet.stats import ColumnFacts, stats_text
 from lakewarden.errors import Corrupt
 from lakewarden.scope import Scope
 from lakewarden.storage.open import open_store
@@ -67,10 +67,7 @@ def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:
         raise Corrupt(
             f"Spark wrote {path} with the columns {found.to_string(show_field_metadata=False)}, not with the requested ones"
         )
-    columns = {field.name: _facts(metadata, index, field) for index, field in enumerate(schema)}
-    first, last = seq_range(pa.table({SEQ: columns[SEQ].values}))
-    stats = stats_text(metadata.num_rows, columns.values())
-    return NewFile(path, size, metadata.num_rows, stats, first, last, target.schema.version)
+    return new_file(target, path, size, metadata.num_rows, of_file(metadata, schema))
 
 
 def _said(keys: Mapping[bytes, bytes], key: bytes) -> str | None:
@@ -92,29 +89,3 @@ def _read(location: Location, path: str, size: int) -> pq.FileMetaData:
         tail = store.get_range(path, size - length, length)
     with delta_errors(f"cannot read {path}"):
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
-
-
-def _facts(metadata: pq.FileMetaData, index: int, field: pa.Field[Any]) -> ColumnFacts:
-    chunks = [metadata.row_group(group).column(index) for group in range(metadata.num_row_groups)]
-    counted = [
-        (told, nulls, chunk.num_values)
-        for chunk in chunks
-        if (told := chunk.statistics) is not None and (nulls := told.null_count) is not None
-    ]
-    if len(counted) < len(chunks):  # values are long, or Spark was told to write none
-        return ColumnFacts(field.name, pa.chunked_array([], field.type), None)
-    ends = [_ends(told, field.type) for told, nulls, values in counted if nulls < values]
-    known = [one for one in ends if one is not None]
-    values = pa.chunked_array(known if len(known) == len(ends) else [], field.type)
-    return ColumnFacts(field.name, values, sum(nulls for _, nulls, _ in counted))
-
-
-def _ends(statistics: pq.Statistics, type_: pa.DataType) -> pa.Array[Any] | None:
-    """None where Parquet has none, as for types without an order; and where there may be a NaN, which it does not tell."""
-    if not statistics.has_min_max or pa.types.is_floating(type_):
-        return None
-    if not pa.types.is_temporal(type_):
-        return pa.array([statistics.min, statistics.max], type_)
-    # as numbers: Python has no moments beyond the year 9999
-    days_or_micros = pa.array([statistics.min_raw, statistics.max_raw], pa.int64())
-    return (days_or_micros.cast(pa.int32()) if pa.types.is_date(type_) else days_or_micros).cast(type_)
