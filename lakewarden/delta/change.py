@@ -12,14 +12,17 @@ from datetime import timedelta
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema, read_schema
-from lakewarden.delta.reading.rows import matches, newest_per_key, upserts
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
+from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -57,11 +60,11 @@ def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes
         TooLarge: it would have to read files of more than `large_bytes`.
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
-    newest = newest_per_key(hot, target.schema.primary_key)
     if not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
         return fresh(target, hot)
+    newest = Keys.newest(hot, target.schema.primary_key)
     if table.schema_version(target.schemas) is target.schema:
-        candidates = may_hold(table, newest, target.schema.primary_key)
+        candidates = may_hold(table, newest.rows, target.schema.primary_key)
         return _replacing(table, target, newest, candidates, large_bytes, every=False)
     return _replacing(table, target, newest, table.files(), large_bytes, every=True)
 
@@ -104,7 +107,7 @@ def _both(one: Any, other: Any) -> Any:
 def _replacing(
     table: ScopeTable,
     target: ScopeTarget,
-    hot: pa.Table,
+    hot: Keys,
     candidates: tuple[DataFile, ...],
     large_bytes: int | None,
     *,
@@ -116,49 +119,42 @@ def _replacing(
         raise TooLarge(size)
     if candidates:
         table.check_plain()
-    parts = [part for file in candidates if (part := _split(table, target, file, hot)).hits or every]
-    added = upserts(hot)
-    hit = _hits(hot, [part.matched for part in parts], target.schema.primary_key)
-    updated = upserts(hit).num_rows
+    parts = [part for file in candidates if len((part := _split(table, target, file, hot)).hits) or every]
+    hit = np.zeros(len(hot.rows), np.bool_)
+    for part in parts:
+        hit[part.hits] = True
+    added = upserts(hot.rows)
+    matched, updated = (int(found.sum()) for found in (hit, hit & (hot.rows.column(OP).to_numpy() == UPSERT)))
     return Change(
         replaced=tuple(part.file for part in parts),
         rows=pa.concat_tables([*(part.survivors for part in parts), _columns(target, added)]),
         inserted=added.num_rows - updated,
         updated=updated,
-        deleted=hit.num_rows - updated,
+        deleted=matched - updated,
     )
 
 
 @dataclass(frozen=True)
 class _Split:
-    """A file's rows: how many the batch removes, their keys, and the surviving rows."""
+    """A file's rows: for each that the batch removes, the index of the hot row with its key; and the surviving rows."""
 
     file: DataFile
-    hits: int
-    matched: pa.Table
+    hits: np.ndarray
     survivors: pa.Table
 
 
-def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: pa.Table) -> _Split:
-    key = target.schema.primary_key
+def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) -> _Split:
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
     opened = open_file(open_store(table.location), file.path)
-    rows = opened.read(every if file.size <= _WHOLE else pa.schema([every.field(name) for name in key]), ids)
-    mask = matches(rows, hot, key)
-    hits = pc.sum(mask).as_py() or 0
-    if file.size > _WHOLE and hits:
+    whole = file.size <= _WHOLE
+    rows = opened.read(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
+    places = hot.places(rows)
+    hits = places.drop_null().to_numpy()
+    if len(hits) and not whole:
         rows = opened.read(every, ids)
-    return _Split(file, hits, rows.select(key).filter(mask), rows.filter(pc.invert(mask)) if hits else rows)
-
-
-def _hits(hot: pa.Table, matched: list[pa.Table], primary_key: Sequence[str]) -> pa.Table:
-    """Returns the hot rows whose key was in the table."""
-    if not matched:
-        return hot.slice(0, 0)
-    return hot.filter(matches(hot, pa.concat_tables(matched), primary_key))
+    return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows)
 
 
 def _columns(target: ScopeTarget, rows: pa.Table) -> pa.Table:
-    names = file_schema(target.schema).names
-    return pa.Table.from_arrays([rows.column(name) for name in names], names=names)
+    return rows.select(file_schema(target.schema).names)

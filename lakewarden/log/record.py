@@ -182,8 +182,8 @@ def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[Ta
     if not parts:
         return wanted.empty_table()
     seqs = np.concatenate([np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where])
-    table = pa.concat_tables(parts)
-    return table.add_column(table.num_columns - 1, SEQ, pa.array(seqs)).cast(wanted)
+    *columns, ops = (parts[0] if len(parts) == 1 else pa.concat_tables(parts)).columns
+    return pa.Table.from_arrays([*columns, pa.chunked_array([seqs]), ops], schema=wanted)
 
 
 @lru_cache(maxsize=1024)

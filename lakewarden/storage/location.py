@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -40,7 +41,13 @@ def canonical(uri: str) -> str:
 
 def local_path(uri: str) -> Path | None:
     """Returns the directory that a canonical or hand-written URI means; None for object stores."""
-    place = canonical(uri)
+    return _path(uri if uri.startswith("/") or "://" in uri else canonical(uri))
+
+
+@lru_cache(maxsize=1024)
+def _path(absolute: str) -> Path | None:
+    """The work on one scope needs it a dozen times."""
+    place = canonical(absolute)
     return None if "://" in place else Path(place)
 
 

@@ -32,14 +32,21 @@ class OpenFile:
         Args:
             column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.
         """
+        if self._is_as(wanted):
+            return pa.Table.from_arrays(self.columns().columns, names=wanted.names)
         names = self.names(column_ids)
         present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
         return fitted(self.columns(present), wanted, names, self._path)
 
-    def columns(self, names: Sequence[str], *, use_threads: bool = False) -> pa.Table:
-        """Columns as they stand in the file. A task has one core, and no use of threads."""
+    def _is_as(self, wanted: pa.Schema) -> bool:
+        """Whether it is a file of ours with exactly these columns, as most files are."""
+        found = self._parquet.schema_arrow.remove_metadata()
+        return found.equals(wanted, check_metadata=True) and self.footer.schema_version is not None
+
+    def columns(self, names: Sequence[str] | None = None, *, use_threads: bool = False) -> pa.Table:
+        """Columns as they stand in the file; all without `names`. A task has one core, and no use of threads."""
         with delta_errors(f"cannot read {self._path}"):
-            return self._parquet.read(list(names), use_threads=use_threads)
+            return self._parquet.read(None if names is None else list(names), use_threads=use_threads)
 
     def names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
         """The file's columns by id; `column_ids` as in `read`."""

@@ -13,9 +13,10 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.fitting import fitted
 from lakewarden.delta.parquet.reading import OpenFile, open_file
-from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
+from lakewarden.delta.parquet.schema import read_schema, rows_schema
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.column_cache import ColumnCache
+from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.record import OP, UPSERT
@@ -90,56 +91,22 @@ def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
 
 def newest_per_key(hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
     """Of rows with `_seq`, the newest of each key. `_seq` is one row's own within a scope."""
-    keys, _ = comparable(hot, hot, primary_key)
-    if pc.count_distinct(keys).as_py() == hot.num_rows:
-        return hot
-    newest = pa.table({"key": keys, "seq": hot.column(SEQ)}).group_by("key", use_threads=False).aggregate([("seq", "max")])
-    return hot.filter(pc.is_in(hot.column(SEQ), value_set=newest.column("seq_max")))
-
-
-def without_keys(cold: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> pa.Table:
-    """The rows of `cold` whose key is not among `keys`."""
-    return cold.filter(pc.invert(matches(cold, keys, primary_key)))
+    return Keys.newest(hot, primary_key).rows
 
 
 def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
     """What a reader sees: the newest hot row of each key before any cold one; tombstones hide."""
-    newest = newest_per_key(hot, primary_key)
-    survivors = without_keys(cold, newest, primary_key)
-    return pa.concat_tables([survivors, upserts(newest).select(cold.column_names).cast(cold.schema)])
+    newest = Keys.newest(hot, primary_key)
+    survivors = cold.filter(pc.is_null(newest.places(cold)))
+    return pa.concat_tables([survivors, upserts(newest.rows).select(cold.column_names).cast(cold.schema)])
 
 
 def upserts(hot: pa.Table) -> pa.Table:
     """Without the tombstones."""
-    return hot.filter(pc.equal(hot.column(OP), pa.scalar(UPSERT, pa.int8())))
+    kept = pc.equal(hot.column(OP), pa.scalar(UPSERT, pa.int8()))
+    return hot if pc.all(kept).as_py() else hot.filter(kept)
 
 
 def matches(rows: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> Any:
     """For each row, whether its key is among `keys`. A key with a NULL (others' rows) is not."""
-    left, right = comparable(rows, keys, primary_key)
-    return pc.is_in(left, value_set=right)
-
-
-def comparable(rows: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> tuple[Any, Any]:
-    """One column a side whose values are equal where the whole keys are.
-
-    A key of several columns is numbered column by column, by the distinct values of `keys`; rows whose value is none of
-    them get NULL. Numbers stay below the number of `keys` rows, so that their products fit 64 bits.
-    """
-    first, *others = primary_key
-    left, right = rows.column(first), keys.column(first)
-    for name in others:
-        left, right, _ = _numbered(left, right)
-        more_left, more_right, count = _numbered(rows.column(name), keys.column(name))
-        left = pc.add(pc.multiply(left, count), more_left)
-        right = pc.add(pc.multiply(right, count), more_right)
-    return left, right
-
-
-def _numbered(left: Any, right: Any) -> tuple[Any, Any, int]:
-    distinct = pc.unique(right)
-    return (
-        pc.index_in(left, value_set=distinct).cast(pa.int64()),
-        pc.index_in(right, value_set=distinct).cast(pa.int64()),
-        len(distinct),
-    )
+    return pc.is_valid(Keys.of(keys, primary_key).places(rows))
