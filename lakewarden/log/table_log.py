@@ -18,8 +18,8 @@ from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
+from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 from lakewarden.settings import LogSettings
@@ -110,7 +110,7 @@ class LogReader(Protocol):
 class TableLog(LogReader, Protocol):
     """A log for writing: one object per log and open warehouse."""
 
-    def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
         together share a segment.
 

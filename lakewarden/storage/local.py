@@ -1,18 +1,18 @@
 """Stores objects as files below a directory.
 
-A creation writes a file of its own under `<root>/.tmp/`, syncs it, links it to its name and syncs the directory: the
-name appears whole or not at all, and only once. What a killed process leaves in `.tmp`
-is removed later (storage/leftovers.py).
+A creation writes a file without a name, syncs it, links it to its name and syncs the directory: the name appears whole or
+not at all, and only once. Where the file system has no files without names, and for replacements, the file is in
+`<root>/.tmp/` until then; what a killed process leaves there is removed later (storage/leftovers.py).
 Paths are plain strings: pathlib costs more than the calls themselves.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
 from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
@@ -20,8 +20,11 @@ from lakewarden.storage.keys import check_key
 from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.posix import (
+    REFUSALS,
     TEMPORARY,
     files_below,
+    name_unnamed,
+    open_unnamed,
     read_range,
     replace_file,
     sync_above,
@@ -29,20 +32,6 @@ from lakewarden.storage.posix import (
     write_all,
     write_file,
 )
-
-_REFUSALS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the file system is read-only",
-    errno.EACCES: "this process may not write or read there",
-    errno.EPERM: "this process has no permission, or the file system has no hard links, which an atomic creation needs",
-    errno.EOPNOTSUPP: "the file system has no hard links, which an atomic creation needs",
-    errno.EXDEV: "another file system is mounted below the root; give it a storage of its own",
-    errno.ENAMETOOLONG: "the name is too long for the file system",
-    errno.ENOTDIR: "there is a file where a directory should be",
-    errno.EISDIR: "there is a directory where a file should be",
-    errno.EFBIG: "the file is larger than the file system allows",
-}
 
 
 class LocalObjects(ObjectStore):
@@ -64,13 +53,12 @@ class LocalObjects(ObjectStore):
 
     def create(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        with self._explained("create", key):
+        try:
             if os.path.lexists(path):  # saves the sync in a lost race
                 raise AlreadyThere(key)
-            with self._written(data) as temporary:
-                self._link(temporary, path, key)
-            with self._durably(key):
-                sync_directory(os.path.dirname(path))
+            self._create(path, key, data)
+        except OSError as error:
+            raise self._explanation(error, "create", key) from error
 
     def confirm(self, key: str) -> None:
         path = self._path(key)
@@ -139,17 +127,40 @@ class LocalObjects(ObjectStore):
     def _path(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"
 
-    def _link(self, temporary: str, path: str, key: str) -> None:
+    def _create(self, path: str, key: str, data: bytes) -> None:
         directory = os.path.dirname(path)
+        descriptor = open_unnamed(self._temporary())
+        if descriptor is None:
+            with self._written(data) as temporary:
+                self._name(partial(os.link, temporary, path), directory, key)
+        else:
+            try:
+                self._fill(descriptor, data, key)
+                self._name(partial(name_unnamed, descriptor, path), directory, key)
+            finally:
+                os.close(descriptor)
+        try:
+            sync_directory(directory)
+        except OSError as error:
+            raise self._not_durable(error, key) from error
+
+    def _name(self, link: Callable[[], None], directory: str, key: str) -> None:
         self._make(directory)
         try:
-            os.link(temporary, path)
+            link()
         except FileExistsError:
             raise AlreadyThere(key) from None
         except FileNotFoundError:  # another process removed the directory since it was made
             self._made.clear()
             self._make(directory)
-            os.link(temporary, path)
+            link()
+
+    def _fill(self, descriptor: int, data: bytes, what: str) -> None:
+        write_all(descriptor, data)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise self._not_durable(error, what) from error
 
     @contextmanager
     def _written(self, data: bytes) -> Iterator[str]:
@@ -158,9 +169,7 @@ class LocalObjects(ObjectStore):
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             try:
-                write_all(descriptor, data)
-                with self._durably(os.path.basename(temporary)):
-                    os.fsync(descriptor)
+                self._fill(descriptor, data, os.path.basename(temporary))
             finally:
                 os.close(descriptor)
             yield temporary
@@ -197,11 +206,14 @@ class LocalObjects(ObjectStore):
         try:
             yield
         except OSError as error:
-            why = _REFUSALS.get(error.errno or 0, "its disk may be failing")
-            raise NotDurable(
-                f"the disk reported an error while making {what} in {self._root} durable: {error.strerror or error}"
-                f" ({why}); what was written may be lost when the machine stops"
-            ) from error
+            raise self._not_durable(error, what) from error
+
+    def _not_durable(self, error: OSError, what: str) -> NotDurable:
+        why = REFUSALS.get(error.errno or 0, "its disk may be failing")
+        return NotDurable(
+            f"the disk reported an error while making {what} in {self._root} durable: {error.strerror or error}"
+            f" ({why}); what was written may be lost when the machine stops"
+        )
 
     @contextmanager
     def _explained(self, action: str, key: str) -> Iterator[None]:
@@ -212,8 +224,8 @@ class LocalObjects(ObjectStore):
 
     def _explanation(self, error: OSError, action: str, key: str) -> LakewardenError:
         what = f"cannot {action} {key or '/'} in {self._root}"
-        if error.errno in _REFUSALS:
-            return StorageRefused(f"{what}: {_REFUSALS[error.errno]} ({error.strerror})")
+        if error.errno in REFUSALS:
+            return StorageRefused(f"{what}: {REFUSALS[error.errno]} ({error.strerror})")
         return StorageUnavailable(f"{what}: {error.strerror or error}")
 
 

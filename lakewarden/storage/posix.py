@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +12,44 @@ from lakewarden.storage.objects import StoredObject
 
 TEMPORARY = ".tmp"
 """The directory below a root that holds files until they are whole. No listing shows it."""
+
+REFUSALS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "this process may not write or read there",
+    errno.EPERM: "this process has no permission, or the file system has no hard links, which an atomic creation needs",
+    errno.EOPNOTSUPP: "the file system has no hard links, which an atomic creation needs",
+    errno.EXDEV: "another file system is mounted below the root; give it a storage of its own",
+    errno.ENAMETOOLONG: "the name is too long for the file system",
+    errno.ENOTDIR: "there is a file where a directory should be",
+    errno.EISDIR: "there is a directory where a file should be",
+    errno.EFBIG: "the file is larger than the file system allows",
+}
+"""Errors that do not pass by themselves, in words."""
+
+_UNNAMED = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
+_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
+
+
+def open_unnamed(directory: str) -> int | None:
+    """Opens a new file without a name on the directory's file system; None where it has no such files.
+
+    The file is gone when it is closed, or its process dies, before `name_unnamed`.
+    """
+    if not _UNNAMED:
+        return None
+    try:
+        return os.open(directory, _UNNAMED | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in _NO_UNNAMED:
+            return None
+        raise
+
+
+def name_unnamed(descriptor: int, path: str) -> None:
+    """Gives the file its name. Raises `FileExistsError` when the name is taken."""
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)  # Python follows the source only beside a directory
 
 
 def read_range(descriptor: int, start: int, length: int) -> bytes:

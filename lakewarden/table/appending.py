@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
+from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import USER, LogBatch
+from lakewarden.log.record import USER
 from lakewarden.log.touched import Touched
 from lakewarden.operations.files.changes import Filing, Held
 from lakewarden.operations.reading.scope import Wanted
@@ -35,16 +36,17 @@ class TableAppender:
 
     reader: TableReader
 
-    def append(self, batch: LogBatch) -> Receipt:
+    def append(self, batch: Batch) -> Receipt:
         """Appends after whatever is there."""
-        return self.reader.log.append(batch) if batch.rows.num_rows else Receipt(0, NOTHING)
+        some = isinstance(batch, PlainRow) or batch.rows.num_rows
+        return self.reader.log.append(batch) if some else Receipt(0, NOTHING)
 
-    def insert(self, batch: LogBatch, filing: Filing) -> Receipt:
+    def insert(self, batch: Batch, filing: Filing) -> Receipt:
         """Raises:
         ConstraintViolation: a key is live; nothing was written.
         """
 
-        def unless_taken() -> LogBatch:
+        def unless_taken() -> Batch:
             self._check_absent(batch)
             return batch
 
@@ -52,7 +54,7 @@ class TableAppender:
             return Receipt(0, NOTHING)
         return self.behind(unless_taken, filing, self._keys_alone(batch))
 
-    def behind(self, decide: Callable[[], LogBatch], filing: Filing, keys: Touched | None = None) -> Receipt:
+    def behind(self, decide: Callable[[], Batch], filing: Filing, keys: Touched | None = None) -> Receipt:
         """Reads, decides and appends right after what was read; starts again if others appended in between.
 
         Args:
@@ -86,7 +88,7 @@ class TableAppender:
         noted = self._keep_place(check_user(user)) if files and user is not None else None
         return Filing(user, files, self.reader.target, partial(self.reader.open_target, user), noted)
 
-    def _keys_alone(self, batch: LogBatch) -> Touched | None:
+    def _keys_alone(self, batch: Batch) -> Touched | None:
         """By user, the keys of the rows, where an insert touches no other; None where they are many."""
         schema = self.reader.table.schema
         if batch.rows.num_rows > _KEYS_KNOWN or file_columns(schema):  # only all rows show whether others refer to a file
@@ -109,7 +111,7 @@ class TableAppender:
         known = bool(warehouse.registry.known(table.id, {user}))
         return None if known else warehouse.registry.add(table.id, {user})
 
-    def _held(self, batch: LogBatch) -> Iterator[Held]:
+    def _held(self, batch: Batch) -> Iterator[Held]:
         """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
         columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
@@ -117,13 +119,13 @@ class TableAppender:
             hit = matches(live, rows, key)
             yield from ((user, ref) for ref in _only_there(live.filter(hit), live.filter(pc.invert(hit)), columns))
 
-    def _brought(self, batch: LogBatch) -> Iterator[Held]:
+    def _brought(self, batch: Batch) -> Iterator[Held]:
         """The files that a batch refers to."""
         columns = file_columns(self.reader.table.schema)
         for user, rows in _by_user(batch) if columns else ():
             yield from ((user, ref) for ref in references(rows, columns))
 
-    def _check_absent(self, batch: LogBatch) -> None:
+    def _check_absent(self, batch: Batch) -> None:
         table, key = self.reader.table, self.reader.table.schema.primary_key
         if find_table(self.reader.warehouse.catalog.read(), table.name).schema.primary_key != key:
             raise Conflict(f"the primary key of {table.name} was renamed meanwhile; open the table again")
@@ -145,7 +147,7 @@ def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Ite
     return (ref for ref in references(rows, columns) if ref.path not in shared)
 
 
-def _by_user(batch: LogBatch) -> Iterator[tuple[str | None, pa.Table]]:
+def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:
     """Each user's rows; None for the rows of a SHARED table."""
     for user in batch.rows[USER].unique():
         yield user.as_py() or None, batch.rows.filter(pc.equal(batch.rows[USER], user))

@@ -15,9 +15,10 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
+from lakewarden.log.plain import Batch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import DELETE, SEQ, TARGET, LogBatch, log_batch
+from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.scope import EVERYTHING, Freshness, Wanted, where_it_lies
@@ -155,10 +156,11 @@ class TableClient:
     ) -> Receipt:
         """As `write`, for rows that already refer to their files."""
         batch = self._intake.upserts(taken.rows, user, user_column)
+        insert = mode == "insert" and not self.table.schema.append_only
+        if not (insert or taken.files):
+            return self._appender.append(batch)
         filing = self._appender.filing(user, taken.files)
-        if mode == "insert" and not self.table.schema.append_only:
-            return self._appender.insert(batch, filing)
-        return self._appender.behind(lambda: batch, filing) if taken.files else self._appender.append(batch)
+        return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda: batch, filing)
 
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
         """Deletes rows of a STREAM table by their `_seq`; one that does not exist is not an error.
@@ -208,7 +210,7 @@ class TableClient:
             Conflict: others kept writing in between.
         """
 
-        def batch() -> LogBatch:
+        def batch() -> Batch:
             decided = decide(self.reader.scan(wanted, user))
             return self._intake.deletes(decided, user) if delete else self._intake.upserts(decided, user)
 

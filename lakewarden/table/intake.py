@@ -10,9 +10,11 @@ import pyarrow as pa
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import InvalidArgument
+from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import Rows, split_users, to_arrow
+from lakewarden.rows.plain import plain_row
 from lakewarden.rows.validate import keys, validated
 from lakewarden.storage.paths import check_user
 
@@ -27,10 +29,12 @@ class TableIntake:
     author: str
     """The value of CURRENT_USER() on a SHARED table."""
 
-    def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
+    def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> Batch:
         """Raises:
         InvalidArgument, ConstraintViolation: as `TableClient.write`.
         """
+        if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
+            return PlainRow(self.table.schema, self._owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
         return log_batch(self.table.schema, self._completed(given, users, user), users, UPSERT)
 
@@ -56,14 +60,17 @@ class TableIntake:
     def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
         given = to_arrow(rows, self.table.schema)
+        owner = self._owner(user, user_column)
+        return (given, pa.repeat(owner, given.num_rows)) if user_column is None else split_users(given, user_column)
+
+    def _owner(self, user: str | None, user_column: str | None) -> str:
+        """The user of all rows; empty text on a SHARED table, and where a column names them."""
         if self.table.type == "SHARED":
             if user is not None or user_column is not None:
                 raise InvalidArgument(f"{self.table.name} is a SHARED table: its rows belong to no user, so name none")
-            return given, pa.repeat("", given.num_rows)
+            return ""
         if (user is None) == (user_column is None):
             raise InvalidArgument(
                 f"{self.table.name} is a {self.table.type} table: name either the user, or the column that names each row's"
             )
-        if user_column is None:
-            return given, pa.repeat(check_user(user or ""), given.num_rows)
-        return split_users(given, user_column)
+        return "" if user is None else check_user(user)

@@ -142,7 +142,7 @@ class Power:
             self._inside.now = False
 
     def _audit(self, name: str, arguments: tuple[object, ...]) -> None:
-        path = str(arguments[0]) if name in _CALLS else ""
+        path = str(arguments[name == "os.link"]) if name in _CALLS else ""  # what is linked may have no path of its own
         if path.startswith(self._mounted) or name == "ctypes.dlsym":
             self._once(lambda: self._happen(path))
 

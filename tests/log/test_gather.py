@@ -18,9 +18,10 @@ from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, 
 from lakewarden.log.objects.cuts.closing import close_user
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.writer import LogWriter
-from lakewarden.log.position import NOTHING
+from lakewarden.log.plain import Batch, PlainRow
+from lakewarden.log.position import NOTHING, end_of, seq_of
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
 from tests.fixtures.patience import PATIENCE
@@ -43,19 +44,20 @@ def store(tmp_path: Path) -> Store:
 class Behind:
     """A conditional append: what it puts, what it read up to, and of which keys."""
 
-    batch: LogBatch
+    batch: Batch
     after: int
     keys: Touched | None = None
 
 
 def shared(
     store: Store,
-    batches: Sequence[LogBatch | Behind],
+    batches: Sequence[Batch | Behind],
     meanwhile: Callable[[], None] = lambda: None,
-    first: LogBatch | None = None,
+    first: Batch | None = None,
+    settings: LogSettings | None = None,
 ) -> list[Outcome]:
     """What becomes of calls that wait for the segment of a first one; `meanwhile` is done when all of them wait."""
-    common, entered, go_on = writer(store), threading.Event(), threading.Event()
+    common, entered, go_on = writer(store, settings), threading.Event(), threading.Event()
 
     def hold(call: str, _key: str) -> None:
         if call == "create":
@@ -63,9 +65,9 @@ def shared(
             entered.set()
             assert go_on.wait(PATIENCE)
 
-    def outcome(call: LogBatch | Behind) -> Outcome:
+    def outcome(call: Batch | Behind) -> Outcome:
         try:
-            return common.append(call) if isinstance(call, LogBatch) else common.append(call.batch, call.after, call.keys)
+            return common.append(call.batch, call.after, call.keys) if isinstance(call, Behind) else common.append(call)
         except (LakewardenError, Interrupted) as error:
             return error
 
@@ -90,6 +92,53 @@ def test_calls_of_two_schema_versions_share_no_segment(store: Store) -> None:
     outcomes = shared(store, [notes("u", 1), later, notes("u", 3)])
     assert all(isinstance(each, Receipt) for each in outcomes)
     assert [[each.schema_version for each in header.ranges] for header in view_of(store).run] == [[1], [1], [2], [1]]
+
+
+def note(user: str, number: int) -> PlainRow:
+    return PlainRow(NOTES, user, {"id": number, "text": f"{user} {number}"})
+
+
+def test_plain_rows_of_a_user_become_one_chunk(store: Store) -> None:
+    outcomes = shared(store, [note("u", 1), note("v", 2), notes("u", 3, 4), note("u", 5), note("v", 6)], first=note("u", 0))
+    assert [[(each.user, each.rows) for each in header.ranges] for header in view_of(store).run] == [
+        [("u", 1)],
+        [("u", 2), ("u", 2), ("v", 2)],
+    ]
+    assert pending_ids(store, "u") == [0, 3, 4, 1, 5]
+    assert pending_ids(store, "v") == [2, 6]
+    assert outcomes == [
+        Receipt(1, seq_of(1, 2)),
+        Receipt(1, seq_of(1, 4)),
+        Receipt(2, seq_of(1, 1)),
+        Receipt(1, seq_of(1, 3)),
+        Receipt(1, seq_of(1, 5)),
+    ], "each knows the place of its own rows"
+    assert view_of(store).end == end_of(1)
+
+
+def test_plain_rows_of_two_schema_versions_share_no_segment(store: Store) -> None:
+    newer = TableSchema(2, (*NOTES.columns, column(3, "more", "TEXT")), ("id",))
+    later = PlainRow(newer, "u", {"id": 2, "text": "t", "more": "m"})
+    assert all(isinstance(each, Receipt) for each in shared(store, [note("u", 1), later, note("u", 3)]))
+    assert [[each.schema_version for each in header.ranges] for header in view_of(store).run] == [[1], [1], [2], [1]]
+
+
+def test_plain_rows_share_a_segment_as_far_as_it_goes(store: Store) -> None:
+    large = PlainRow(NOTES, "u", {"id": 1, "text": "x" * 600})
+    outcomes = shared(store, [large, large, note("u", 2)], settings=LogSettings(segment_max_bytes=1 << 10))
+    assert all(isinstance(each, Receipt) for each in outcomes)
+    assert [len(header.ranges) for header in view_of(store).run] == [1, 1, 1]
+
+
+def test_of_plain_rows_those_of_a_closed_user_are_refused(store: Store) -> None:
+    outcomes = shared(store, [note("u", 1), note("v", 1)], lambda: close_user(store, LOG, "U"))
+    assert [type(each) for each in outcomes] == [BeingErased, Receipt]
+    assert pending_ids(store, "v") == [1]
+
+
+def test_a_plain_row_conflicts_with_what_touches_its_user(store: Store) -> None:
+    calls = [Behind(notes("u", 2), NOTHING), Behind(note("v", 3), NOTHING)]
+    assert [type(each) for each in shared(store, calls, first=note("u", 3))] == [Conflict, Receipt]
 
 
 def keys(user: str, *ids: int) -> Touched:
@@ -132,7 +181,7 @@ def test_a_conditional_call_comes_behind_no_put_of_another_process(store: Store)
 
 
 def test_a_conditional_call_shares_no_segment_with_others_that_read_nothing(store: Store) -> None:
-    calls: list[LogBatch | Behind] = [notes("v", 1), Behind(notes("u", 1), NOTHING), notes("w", 1)]
+    calls: list[Batch | Behind] = [notes("v", 1), Behind(notes("u", 1), NOTHING), notes("w", 1)]
     assert all(isinstance(each, Receipt) for each in shared(store, calls))
     assert [len(header.ranges) for header in view_of(store).run] == [1, 1, 1, 1]
 

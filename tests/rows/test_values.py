@@ -192,7 +192,7 @@ def test_the_first_bad_one_among_many_is_named(type: str, good: object) -> None:
     assert refusal.value.row == 700
 
 
-_ANY = st.one_of(
+ANY = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**65), 2**65),
@@ -209,7 +209,7 @@ _ANY = st.one_of(
 
 
 @given(type=st.sampled_from(["BOOLEAN", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)", "TEXT", "BYTES", "DATE",
-                             "TIMESTAMP", "TIME", "UUID", "JSON"]), first=_ANY, others=st.lists(_ANY, max_size=3))  # fmt: skip
+                             "TIMESTAMP", "TIME", "UUID", "JSON"]), first=ANY, others=st.lists(ANY, max_size=3))  # fmt: skip
 def test_many_at_once_is_the_same_as_one_by_one(type: str, first: object, others: list[object]) -> None:
     """`from_values` of a list equals its values alone, and Arrow's reading of the values is taken or refused alike."""
     column = ColumnType.parse(type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import LakewardenError, NotDurable
+from lakewarden.storage import posix
 from lakewarden.storage.durability import sync
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere
@@ -17,19 +19,45 @@ from tests.fixtures.mounts import tmpfs
 from tests.fixtures.syncs import written_down
 
 
-def test_an_object_is_durable_before_its_name_and_its_name_before_the_return(tmp_path: Path) -> None:
-    store = LocalObjects(str(tmp_path / "new" / "root"))
+@pytest.fixture(params=["unnamed", "named"])
+def new_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a file is until it gets its name; not every file system has unnamed ones."""
+    if request.param == "named":
+        monkeypatch.setattr(posix, "_UNNAMED", 0)
+    return str(request.param)
+
+
+def test_an_object_is_durable_before_its_name_and_its_name_before_the_return(tmp_path: Path, new_files: str) -> None:
+    store, seen = LocalObjects(str(tmp_path / "new" / "root")), []
     with written_down() as syncs:
 
-        def linked(name: Path) -> None:
-            whole = [path for path in (tmp_path / "new/root/.tmp").iterdir() if syncs.files.get(path.stat().st_ino) == 4]
-            assert len(whole) == 1, f"{name} is made before its bytes are durable"
+        def linked(source: Path, name: Path) -> None:
+            assert syncs.files[source.stat().st_ino] == 4, f"{name} is made before its bytes are durable"
+            assert source.is_relative_to(tmp_path) == (new_files == "named")
+            seen.append(name)
 
         syncs.at_name = linked
         store.create("a/b/1", b"1234")
         assert syncs.keeps(tmp_path / "new/root/a/b/1", tmp_path)
         store.create("a/b/2", b"5678")
         assert syncs.keeps(tmp_path / "new/root/a/b/2", tmp_path)
+    assert len(seen) == 2
+    assert list((tmp_path / "new/root/.tmp").iterdir()) == []
+
+
+def test_where_there_are_no_unnamed_files_objects_are_created_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def refuse(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    LocalObjects(str(tmp_path)).create("a/1", b"1234")
+    assert (tmp_path / "a/1").read_bytes() == b"1234"
 
 
 def test_what_replaces_an_object_is_durable(tmp_path: Path) -> None:
@@ -49,6 +77,7 @@ def test_a_directory_that_another_process_made_is_made_durable_too(tmp_path: Pat
 
 
 @pytest.mark.parametrize("failing", [1, 2], ids=["of the file", "of the directory"])
+@pytest.mark.usefixtures("new_files")
 def test_an_fsync_that_fails_is_no_creation(tmp_path: Path, failing: int, monkeypatch: pytest.MonkeyPatch) -> None:
     store, fsync, calls = LocalObjects(str(tmp_path)), os.fsync, [0]
     store.create("a/0", b"x")

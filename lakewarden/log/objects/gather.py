@@ -17,7 +17,7 @@ from datetime import timedelta
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.group import Call, Group, Parcel
+from lakewarden.log.objects.group import Call, Group, Parcel, laid_out
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.receipt import PartlyAppended, Receipt
@@ -54,8 +54,10 @@ class Gathering:
         with self._lock:
             self._waiting.append(call)
             follows, self._led = self._led, True
+            if follows:
+                call.wake.acquire()
         if follows:
-            call.wake.wait()
+            call.wake.acquire()
         if not call.over:
             self._lead()
         if call.receipt is None:
@@ -78,9 +80,9 @@ class Gathering:
                 self._led = heir is not None
             for call in group.calls[1:]:
                 call.error = call.error or (None if call.receipt else _interrupted())
-                call.wake.set()
+                call.wake.release()
             if heir is not None:
-                heir.wake.set()
+                heir.wake.release()
 
     def _next_group(self) -> Group:
         with self._lock:
@@ -115,26 +117,22 @@ class Gathering:
         Raises:
             BeingErased: nothing was put, for the sake of these users' calls.
         """
-        chunks = [chunk for call in calls for chunk in call.parcels[0].chunks]
+        chunks, lasts = laid_out([call.parcels[0] for call in calls])
         users = frozenset(chunk.user for chunk in chunks)
         position = self._put(calls[0].parcels[0].schema_version, chunks, group.after)
         self._own.made(position, group.touched)
         _refuse(calls, self._puts.refused(users, position))
-        ordinal = 0
-        for call in calls:
-            rows = call.parcels[0].rows
-            ordinal += rows
+        for call, last in zip(calls, lasts, strict=True):
             if call.error is None:
-                call.receipt = Receipt(rows, seq_of(position, ordinal - 1))
+                call.receipt = Receipt(call.parcels[0].rows, seq_of(position, last))
 
     def _put_all(self, call: Call, after: int | None) -> Receipt:
         done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
-            users = frozenset(chunk.user for chunk in parcel.chunks)
             try:
                 position = self._put(parcel.schema_version, parcel.chunks, after)
                 self._own.made(position, call.touched)
-                if refused := self._puts.refused(users, position):
+                if refused := self._puts.refused(parcel.users, position):
                     raise BeingErased(refused)
             except LakewardenError as error:
                 if index == 0:
@@ -161,7 +159,7 @@ class Gathering:
 
 
 def _all_rows_of(parcels: Sequence[Parcel]) -> Touched:
-    return {chunk.user: None for parcel in parcels for chunk in parcel.chunks}
+    return {user: None for parcel in parcels for user in parcel.users}
 
 
 def _open(group: Sequence[Call]) -> list[Call]:
@@ -170,7 +168,7 @@ def _open(group: Sequence[Call]) -> list[Call]:
 
 def _refuse(group: Sequence[Call], users: frozenset[str]) -> None:
     for call in group:
-        own = users.intersection(chunk.user for chunk in call.parcels[0].chunks) if users else users
+        own = users & call.parcels[0].users if users else users
         if own:
             call.error = BeingErased(own)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
+from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
 from lakewarden.settings import LogSettings
@@ -15,12 +16,21 @@ from lakewarden.settings import LogSettings
 
 @dataclass(frozen=True)
 class Parcel:
-    """Chunks for one segment."""
+    """Rows for one segment: chunks, or a plain row."""
 
     schema_version: int
     chunks: Sequence[Chunk]
     rows: int
     bytes: int
+    plain: PlainRow | None = None
+
+    @classmethod
+    def of(cls, row: PlainRow) -> Parcel:
+        return cls(row.schema_version, (), 1, row.size, row)
+
+    @property
+    def users(self) -> frozenset[str]:
+        return frozenset(chunk.user for chunk in self.chunks) if self.plain is None else frozenset((self.plain.user,))
 
 
 def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
@@ -38,6 +48,30 @@ def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettin
     return parcels
 
 
+def laid_out(parcels: Sequence[Parcel]) -> tuple[list[Chunk], list[int]]:
+    """Returns the chunks of a segment for all of the parcels, and the ordinal of each parcel's last row.
+
+    The plain rows of a user become one chunk, in the order of their parcels.
+    """
+    chunks: list[Chunk] = []
+    lasts = [0] * len(parcels)
+    plain: dict[str, list[tuple[int, PlainRow]]] = {}
+    rows = 0
+    for index, parcel in enumerate(parcels):
+        if parcel.plain is not None:
+            plain.setdefault(parcel.plain.user, []).append((index, parcel.plain))
+            continue
+        chunks += parcel.chunks
+        rows += parcel.rows
+        lasts[index] = rows - 1
+    for user, theirs in plain.items():
+        chunks.append(Chunk(user, len(theirs), encoded(theirs[0][1].schema, [row.values for _, row in theirs])))
+        for index, _ in theirs:
+            rows += 1
+            lasts[index] = rows - 1
+    return chunks, lasts
+
+
 def _fits(rows: int, size: int, settings: LogSettings) -> bool:
     return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
 
@@ -51,7 +85,8 @@ class Call:
     touched: Touched
     receipt: Receipt | None = None
     error: LakewardenError | None = None
-    wake: threading.Event = field(default_factory=threading.Event)
+    wake: threading.Lock = field(default_factory=threading.Lock)
+    """Held until another thread has served the call, or hands the lead over to it. A lock costs a tenth of an event."""
 
     @property
     def shares(self) -> bool:

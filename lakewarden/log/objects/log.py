@@ -27,8 +27,8 @@ from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
@@ -101,7 +101,7 @@ class ObjectLog(ObjectReader):
             self.look_again()
             raise
 
-    def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         with self._making:
             writer = self._writer = self._writer or self._new_writer()
         return writer.append(batch, after, keys)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
-from lakewarden.log.objects.group import parcels_of
+from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
+from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch, encode
+from lakewarden.log.record import encode
 from lakewarden.log.table_log import Mark
 from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
@@ -44,7 +45,7 @@ class LogWriter:
         """The next append looks at the log as a new process would."""
         self._gathering.look_again()
 
-    def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.
 
         `after` makes it conditional: `position_of(view.end)` of the view that was read, behind which the rows must
@@ -60,6 +61,8 @@ class LogWriter:
             Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
             StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
         """
+        if isinstance(batch, PlainRow):
+            return self._gathering.append((Parcel.of(batch),), after, keys)
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
         if not parcels:
             return Receipt(0, NOTHING)

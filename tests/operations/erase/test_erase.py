@@ -20,8 +20,8 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.segment import pack_segment
+from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.operations.erase.run import erase
@@ -221,7 +221,7 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     mark = lake.warehouse.erasures.mark("ann")
 
     class Late(ObjectLog):
-        def append(self, batch: LogBatch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+        def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
             close_user(lake.warehouse.state, photos.table.log_id, mark)
             return super().append(batch, after, keys)
 

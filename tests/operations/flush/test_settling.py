@@ -198,7 +198,7 @@ def test_what_a_job_committed_is_durable_before_it_is_relied_on(
     seen: list[Path] = []
     with written_down(Path(lake.warehouse.uri)) as syncs:
 
-        def relied_on(name: Path) -> None:
+        def relied_on(_source: Path, name: Path) -> None:
             if named in str(name) and (named != "/cuts/" or not seen):
                 seen.append(name)
                 whole(syncs, data, of_a_table)
@@ -216,7 +216,7 @@ def test_what_a_move_copied_is_durable_before_the_table_lies_there(lake: Lakehou
     seen: list[object] = []
     with written_down(tmp_path) as syncs:
 
-        def switched(name: Path) -> None:
+        def switched(_source: Path, name: Path) -> None:
             if "/catalog/" in str(name) and any((tmp_path / "cold").rglob("_delta_log/*.json")):
                 seen.append(name)
                 whole(syncs, tmp_path / "cold", of_a_table)
