@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from lakewarden.connection import Location
 from lakewarden.scope import Scope
@@ -26,6 +26,10 @@ class ScopeState:
     bytes: int
     last_seq: int
     """The watermark: every row of the log up to this `_seq` is in the table; -1 before the first flush."""
+    layout: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
+    """Rows (-1 when unknown) and bytes of each live file, newest rows first; empty for more than `MAX_LAYOUT` files."""
+
+    MAX_LAYOUT: ClassVar[int] = 64
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,14 @@ class Basis:
     """SHA-256 of that version's commit; empty when the plan does not rest on it."""
     end: int | None = None
     """The last possible `_seq` of the log as it was read; None when the plan does not rest on the log."""
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What a vacuum leaves for a later one, in milliseconds (`state.floor_entries.Upkeep`)."""
+
+    dead_since: int
+    log_since: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,10 @@ class ScopeReport:
     """Set in a plan only."""
     plan_id: str = ""
     """Id of the plan that a dry run made, or that was applied."""
+    quiet: bool = False
+    """Whether the operation has nothing to do in this version, as long as its rule is the same."""
+    remains: Remains | None = None
+    """Set by a vacuum that leaves nothing that it could delete now."""
 
     @property
     def uri(self) -> str:

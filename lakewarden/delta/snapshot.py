@@ -34,7 +34,12 @@ class Snapshot:
             files=len(self.files),
             bytes=sum(file.size for file in self.files),
             last_seq=-1 if self.watermark is None else self.watermark,
+            layout=self._layout() if len(self.files) <= ScopeState.MAX_LAYOUT else (),
         )
+
+    def _layout(self) -> tuple[tuple[int, int], ...]:
+        newest_first = sorted(self.files, key=lambda file: file.age, reverse=True)
+        return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
 
     def after(
         self, version: int, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime, watermark: int | None = None

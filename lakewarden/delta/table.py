@@ -212,7 +212,7 @@ class ScopeTable:
         found = [DataFile(*values) for values in zip(*lists, strict=True)]
         if self.plain and None in lists[names.index("num_records")]:
             found = [file if file.rows is not None else self._counted(file) for file in found]
-        return tuple(sorted(found, key=_age))
+        return tuple(sorted(found, key=lambda file: file.age))
 
     def _counted(self, file: DataFile) -> DataFile:
         """Returns the file with its number of rows, which another writer's file may have only in its footer."""
@@ -385,7 +385,3 @@ def check_whole(table: ScopeTable | None, location: Location) -> None:
         check_name(location, 0)
     elif table.torn is not None:
         raise torn_error(location, table.torn)
-
-
-def _age(file: DataFile) -> tuple[int, str]:
-    return (-1 if file.max_seq is None else file.max_seq, file.path)

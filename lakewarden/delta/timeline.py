@@ -175,6 +175,13 @@ def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
     return {version: max(found.modified for found in several) for version, several in whole.items()}
 
 
+def superfluous_log_since(listing: Sequence[StoredObject]) -> datetime | None:
+    """Returns when the first checkpoint was written that has older objects of the log below it; None without one."""
+    found = (_COMMIT.fullmatch(one.key) or _CHECKPOINT.fullmatch(one.key) for one in listing)
+    oldest = min((int(match[1]) for match in found if match), default=0)
+    return min((written for version, written in checkpoints(listing).items() if version > oldest), default=None)
+
+
 def _readable(listing: Sequence[StoredObject], newest: int) -> int:
     """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
     commits = {int(match[1]) for found in listing if found.size and (match := _COMMIT.fullmatch(found.key))}

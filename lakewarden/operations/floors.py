@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from lakewarden.clock import system_clock
+from lakewarden.clock import system_clock, to_millis
 from lakewarden.connection import StorageRoot
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import position_of
 from lakewarden.operations.fanout import failed_report
+from lakewarden.operations.upkeep.notes import upkeep_of
+from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
 from lakewarden.state.floors import RECENT_SECONDS, Floor, floor_at
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
@@ -36,15 +39,19 @@ class Noted:
     known: Known
 
 
-def known_of(target: ScopeTarget, report: ScopeReport) -> Known | None:
-    """What a job knows of a scope that it committed to, or that was flushed meanwhile; None for neither."""
-    state = report.state
-    if state is None or report.fault is not None or target.floor is None:
+def known_of(target: ScopeTarget, report: ScopeReport, rules: Rules, now: datetime) -> Known | None:
+    """What a job knows of a scope that it committed to, or that it opened; None for neither."""
+    state, before = report.state, target.known
+    if report.fault is not None or target.floor is None:
         return None
-    before = target.known
+    if state is None:
+        gone = before if before is not None and before.forgotten else Known(NO_TABLE, NOTHING, 0, forgotten=True)
+        return replace(gone, upkeep=absent(to_millis(now))) if report.quiet else None
     unseen = report.outcome != "done" and (before is None or before.watermark < state.last_seq)  # another's flush
     took = report.metrics.get("rows_deleted", 0) > 0 or report.operation == "restore" or unseen
-    return Known(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING)
+    forgotten = before is not None and before.forgotten and before.watermark >= state.last_seq  # a new start has more
+    upkeep = upkeep_of(target, report, state, rules, now)
+    return Known(state.version, state.last_seq, state.rows, state.last_seq if took else NOTHING, forgotten, upkeep)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def raise_floors(noted: Iterable[Noted], positions: Mapping[str, int] | None = N
     for one in noted:
         places = _places(one.target)
         for place in places:
-            copies[place][one.target.mark] = one.known
+            copies[place][one.target.mark] = one.known if place == one.target.floor else replace(one.known, upkeep=None)
         if places and one.target.root is not None:
             stored, floor = places
             seen[floor][one.target.root.identity] = floor_at(stored).seen
@@ -107,11 +114,25 @@ def _places(target: ScopeTarget) -> list[FloorLocation]:
     return [FloorLocation.on_storage(target.root.location, target.floor.table_id), target.floor]
 
 
-def forget(target: ScopeTarget, upto: int) -> None:
-    """Records that a scope was given up, with all its rows up to that `_seq`, so that deleting it is not taken for a loss."""
+def add_looks(looked: Sequence[Noted]) -> None:
+    """Records what was seen of scopes in the state alone; if that fails, they are looked at again."""
+    found: dict[FloorLocation, dict[str, Known]] = defaultdict(dict)
+    for one in looked:
+        if one.target.floor is not None:
+            found[one.target.floor][one.target.mark] = one.known
+    for place, known in found.items():
+        _add(place, known, {}, {})
+
+
+def forget(target: ScopeTarget, upto: int, upkeep: Upkeep | None = None) -> None:
+    """Records that a scope was given up, with all its rows up to that `_seq`, so that deleting it is not taken for a loss.
+
+    Args:
+        upkeep: of what is there then; without it, maintenance looks there.
+    """
     if target.floor is not None:
         before = floor_at(target.floor).look().known(target.mark) or Known(0, NOTHING, 0)
-        given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True)
+        given_up = replace(before, watermark=max(before.watermark, upto), rows=0, forgotten=True, upkeep=upkeep)
         raise_floors([Noted(target, given_up)]).check()
 
 
@@ -131,6 +152,18 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[Noted]) -> None:
         now = warehouse.target_of(catalog, table, one.target.scope.user)
         if now.location != one.target.location:
             forget(now, one.known.watermark)
+
+
+def not_moved(warehouse: Warehouse, looked: Sequence[Noted]) -> list[Noted]:
+    """Those of tables that exist and are not being moved: a version that was seen behind a freeze does not come along."""
+    catalog = warehouse.catalog.read()
+    there = {table.log_id: table for table in catalog.tables.values() if table.move is None and not table.dropping}
+    found = ((one, there.get(one.target.app_id.rpartition("/")[2])) for one in looked)
+    return [
+        one
+        for one, table in found
+        if table is not None and warehouse.bare_target(catalog, table, one.target.scope.user).location == one.target.location
+    ]
 
 
 def copy_floor(floor: FloorLocation, root: StorageRoot) -> None:

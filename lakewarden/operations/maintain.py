@@ -12,7 +12,7 @@ from lakewarden.delta.timeline import VACUUM_END, LogEntry
 from lakewarden.errors import Conflict, Internal, Moved
 from lakewarden.operations.compact.scope import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
-from lakewarden.operations.floors import Noted, forget_moved, known_of, raise_floors
+from lakewarden.operations.floors import Noted, add_looks, forget_moved, known_of, not_moved, raise_floors
 from lakewarden.operations.optimize.scope import OptimizeOptions, OptimizePlan, plan_optimize, replan_optimize, run_optimize
 from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.pins import forget_expired, pinned_versions
@@ -31,6 +31,8 @@ from lakewarden.operations.restore.scope import (
 )
 from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.tags import tagged_versions
+from lakewarden.operations.upkeep.notes import is_news
+from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.operations.vacuum.scope import VacuumOptions, VacuumPlan, plan_vacuum, replan_vacuum, retention_of, run_vacuum
 from lakewarden.operations.vacuum.unreferenced_files import hot_files
 from lakewarden.report import Operation, ScopeReport
@@ -154,11 +156,16 @@ def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequen
     A move that this check misses has seen the record.
     """
     pairs = list(zip(targets, reports, strict=True))
-    done = [(target, known_of(target, report)) for target, report in pairs if report.outcome == "done"]
-    noted = [Noted(target, known) for target, known in done if known is not None]
+    rules, now = Rules.of(warehouse.settings), warehouse.clock()
+    seen = ((target, report, known_of(target, report, rules, now)) for target, report in pairs)
+    found = [(report.outcome, Noted(target, known)) for target, report, known in seen if known is not None]
+    noted = [one for outcome, one in found if outcome == "done"]
     unnoted = raise_floors(noted)
     if noted:
         forget_moved(warehouse, noted)
+    looked = [one for outcome, one in found if outcome != "done"]
+    if any(is_news(one.known, one.target.known) for one in looked):
+        add_looks(not_moved(warehouse, looked))
     return [unnoted.judged(target, report) for target, report in pairs]
 
 

@@ -1,14 +1,8 @@
-"""What is known of scopes' Delta tables besides the tables themselves, in arrays, by the keyed hashes of the scopes."""
+"""What is known of a scope's Delta table besides the table itself, and where that is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
 
 from lakewarden.connection import Location
 
@@ -18,32 +12,52 @@ NOTHING = -1
 ON_STORAGES = ".lakewarden-floor"
 IN_STATE = "known"
 
-_HASH: pa.DataType = cast("Any", pa.binary(16))
+NEVER = 1 << 62
+"""Milliseconds; the time of what has not happened."""
 
-SCHEMA = pa.schema(
-    [
-        ("scope", _HASH),
-        ("version", pa.int64()),
-        ("watermark", pa.int64()),
-        ("rows", pa.int64()),
-        ("deleted_upto", pa.int64()),
-        ("forgotten", pa.bool_()),
-    ]
-)
-"""`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
-Holds only counts and versions: no value of a row, and no name."""
+UNSEEN = -1
+"""`looked_at` of a scope that was not looked at."""
 
-_Numbers = NDArray[np.uint64]
+NO_TABLE = -1
+"""The version, and the rule by which there is nothing to do, of a scope without a table."""
 
-_COUNTS = ("version", "watermark", "rows", "deleted_upto")
+OPERATIONS = ("", "WRITE", "MERGE", "COMPACT", "OPTIMIZE", "VACUUM END", "RESTORE")
+"""What commits of ours are called in a table's history."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What maintenance has to know of a scope's table, in one version of it. Times in milliseconds."""
+
+    files: int
+    bytes: int
+    committed_at: int
+    """When our newest commit that is known of was made; 0 when unknown."""
+    operation: int
+    """Which operation that was: its place in `OPERATIONS`; 0 when unknown."""
+    looked_at: int
+    """When the table was last opened, and another program's commits would have been seen."""
+    compacted: int
+    """The rule (`operations.upkeep.rules`) by which a compaction finds nothing to do; 0 when it may find something."""
+    optimized: int
+    """The same for packing."""
+    dead_since: int
+    """When the first of the files was replaced that exist and are not live; 0 when unknown, `NEVER` when there are none."""
+    log_since: int
+    """When the first checkpoint was written that makes older parts of the log superfluous; 0 and `NEVER` as above."""
+
+
+def absent(at: int) -> Upkeep:
+    """Returns the entry of a scope that had no table at that time."""
+    return Upkeep(0, 0, 0, 0, at, NO_TABLE, NO_TABLE, NEVER, NEVER)
 
 
 @dataclass(frozen=True)
 class Known:
     """The durable state of a scope's Delta table when this was noted: it cannot have less now.
 
-    Of two notes the one with the higher watermark counts; of those with the same, a forgotten one, and then the one with
-    the higher version. So notes can be joined in any order, and any number of times.
+    Of two notes the one with the higher watermark counts; of those with the same, a forgotten one, then the one with the
+    higher version, then the later look. So notes can be joined in any order, and any number of times.
     """
 
     version: int
@@ -54,15 +68,17 @@ class Known:
     """Watermark of the last flush or restore that removed rows; `NOTHING` when none did."""
     forgotten: bool = False
     """The table was given up: erased or swept. A later table at its place starts again."""
+    upkeep: Upkeep | None = None
+    """None when the scope was not looked at for maintenance. Only the state's copy has it."""
 
     @property
-    def rank(self) -> tuple[int, bool, int]:
-        return self.watermark, self.forgotten, self.version
+    def rank(self) -> tuple[int, bool, int, int]:
+        return self.watermark, self.forgotten, self.version, UNSEEN if self.upkeep is None else self.upkeep.looked_at
 
     def joined(self, other: Known) -> Known:
         newer = max(self, other, key=lambda known: known.rank)
         deleted = max(self.deleted_upto, other.deleted_upto)
-        return Known(newer.version, newer.watermark, newer.rows, deleted, newer.forgotten)
+        return replace(newer, deleted_upto=deleted)
 
 
 @dataclass(frozen=True)
@@ -83,58 +99,3 @@ class FloorLocation:
     @classmethod
     def in_state(cls, state: Location, table_id: str) -> FloorLocation:
         return cls(state, f"{IN_STATE}/{table_id}")
-
-
-class KnownScopes:
-    """Notes of many scopes: lookup by bisection, join without a loop over scopes."""
-
-    def __init__(self, table: pa.Table) -> None:
-        """`table` is of `SCHEMA` (more columns are allowed) and sorted by `scope`."""
-        self.table = table.select(SCHEMA.names).combine_chunks()
-        self._high, self._low = _halves(self.table)
-
-    @classmethod
-    def of(cls, known: Mapping[str, Known]) -> KnownScopes:
-        """Returns the notes by keyed hash, in hexadecimal digits."""
-        rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
-        columns = [[mark for mark, _ in rows], *([getattr(one, name) for _, one in rows] for name in SCHEMA.names[1:])]
-        return cls(pa.table([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
-
-    @classmethod
-    def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
-        """Returns all scopes of the parts, with the notes of each joined as by `Known.joined`."""
-        table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)]).combine_chunks()
-        if not table.num_rows:
-            return cls(table)
-        high, low = _halves(table)
-        ranks = [np.asarray(table.column(name)) for name in ("version", "forgotten", "watermark")]
-        order = np.lexsort((*ranks, low, high))
-        high, low = high[order], low[order]
-        last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), np.True_)
-        first = np.flatnonzero(np.insert(last[:-1], 0, np.True_))
-        deleted = np.maximum.reduceat(np.asarray(table.column("deleted_upto"))[order], first)
-        kept = table.take(pa.array(order[last]))
-        index = SCHEMA.get_field_index("deleted_upto")
-        return cls(kept.set_column(index, SCHEMA.field(index), pa.array(deleted, pa.int64())))
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def get(self, mark: str) -> Known | None:
-        key = bytes.fromhex(mark)
-        high, low = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
-        start, end = np.searchsorted(self._high, high, "left"), np.searchsorted(self._high, high, "right")
-        row = int(start + np.searchsorted(self._low[start:end], low, "left"))
-        if row >= end or self._low[row] != low:
-            return None
-        version, watermark, rows, deleted = (int(self.table.column(name)[row].as_py()) for name in _COUNTS)
-        return Known(version, watermark, rows, deleted, bool(self.table.column("forgotten")[row].as_py()))
-
-
-def _halves(table: pa.Table) -> tuple[_Numbers, _Numbers]:
-    """Returns the hashes as two columns of numbers that sort in the same order."""
-    if not table.num_rows:
-        return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    hashes = cast("Any", table.column("scope").combine_chunks())
-    both = np.frombuffer(hashes.buffers()[1], ">u8", 2 * len(hashes), 16 * hashes.offset).reshape(-1, 2)
-    return both[:, 0].astype(np.uint64), both[:, 1].astype(np.uint64)

@@ -9,18 +9,18 @@ in any order, so a late or repeated merge does no harm.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-
-import pyarrow as pa
+from typing import TypeVar
 
 from lakewarden.clock import NewId, random_id
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known, KnownScopes
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floor_objects import Head, Part, encoded, highest, is_part, position_in, read_head, read_part
+from lakewarden.state.known_scopes import KnownScopes
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -30,16 +30,12 @@ RECENT_SECONDS = 60.0
 _JOINED = 4
 """The number of small objects that are worth merging."""
 
+_ABSORBED = 64
+"""Names of absorbed objects that an object lists: those of so many jobs."""
+
 _ATTEMPTS = 20
-_STORAGES = b"storages"
 
-
-@dataclass(frozen=True)
-class _Part:
-    """One object: its notes, and the positions that its writer saw on storages."""
-
-    scopes: KnownScopes
-    storages: Mapping[str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,20 @@ class FloorLook:
         return KnownScopes.union(self.parts)
 
 
+@dataclass(frozen=True)
+class FloorScan:
+    """A floor as of one listing, by the heads of its objects."""
+
+    heads: Mapping[str, Head]
+    """By key."""
+    others: tuple[str, ...]
+    """Keys of what else is kept beside it (`state.whole_floors`)."""
+
+    @property
+    def position(self) -> int:
+        return max(map(position_in, self.heads), default=NOTHING)
+
+
 class Floor:
     """One copy of one table's floor. Objects are read once. Safe for threads."""
 
@@ -71,16 +81,18 @@ class Floor:
         self._store = store
         self._prefix = prefix
         self._new_id = new_id
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, Part] = {}
+        self._heads: dict[str, Head] = {}
         self._sizes: dict[str, int] = {}
         """Returns the bytes of the objects in the last listing, and of those added since."""
+        self._others: tuple[str, ...] = ()
         self._looked: tuple[float, FloorLook] | None = None
         self._lock = threading.Lock()
 
     @property
     def seen(self) -> int:
         """Returns the highest position in the last listing, or added since."""
-        return max(map(_position, self._sizes), default=NOTHING)
+        return max(map(position_in, self._sizes), default=NOTHING)
 
     def position(self) -> int:
         """Returns the highest position that was settled, by one listing; `NOTHING` when nothing is known."""
@@ -100,16 +112,36 @@ class Floor:
                 self._looked = (now, self._read())
             return self._looked[1]
 
+    def scan(self) -> FloorScan:
+        """Returns the heads of the floor's objects now.
+
+        Raises:
+            Corrupt: an object cannot be read.
+        """
+        with self._lock:
+            self._heads = self._every(self._head)
+            return FloorScan(dict(self._heads), self._others)
+
+    def parts(self, keys: Iterable[str]) -> dict[str, KnownScopes]:
+        """Returns the notes of these objects.
+
+        Raises:
+            Missing: one was merged into another since the listing.
+            Corrupt: one cannot be read.
+        """
+        with self._lock:
+            return {key: self._part(key).scopes for key in keys}
+
     def examine(self) -> FloorLook:
         """Returns what can be read of the floor, and what cannot. No position is missing: they are in the objects' names."""
         unreadable: set[str] = set()
 
-        def read(key: str) -> _Part:
+        def read(key: str) -> Part:
             try:
-                return self._parts.get(key) or self._part(key)
+                return self._part(key)
             except Corrupt:
                 unreadable.add(key)
-                return _Part(KnownScopes.of({}), {})
+                return Part(KnownScopes.of({}), Head())
 
         with self._lock:
             found = self._every(read)
@@ -118,8 +150,8 @@ class Floor:
     def mend(self, unreadable: Sequence[str], known: KnownScopes, storages: Mapping[str, int]) -> None:
         """Replaces the objects that cannot be read by one with these notes; durable when it returns."""
         with self._lock:
-            last = max(map(_position, unreadable))
-            self._store.create(self._key(last), _encoded(known, storages))
+            last = max(map(position_in, unreadable))
+            self._store.create(self._key(last), encoded(known, storages, ()))
             self._store.delete(unreadable)
             self._looked = None
 
@@ -129,34 +161,34 @@ class Floor:
         with self._lock:
             absorbed = self._small()
             try:
-                parts = [self._parts.get(key) or self._part(key) for key in absorbed]
+                parts = [self._part(key) for key in absorbed]
             except Missing:  # another process has merged them
                 absorbed, parts = [], []
-            seen = _highest([storages or {}, *(part.storages for part in parts)])
             news = known if isinstance(known, KnownScopes) else KnownScopes.of(known)
             scopes = KnownScopes.union([news, *(part.scopes for part in parts)])
-            last = max([position, *map(_position, absorbed)])
+            head = Head(highest([storages or {}, *(part.head.storages for part in parts)]), _names(absorbed, parts))
+            last = max([position, *map(position_in, absorbed)])
             key = self._key(last)
-            data = _encoded(scopes, seen)
+            data = encoded(scopes, head.storages, head.absorbed)
             self._store.create(key, data)
             self._store.delete(absorbed)
             self._sizes = {other: size for other, size in self._sizes.items() if other not in absorbed} | {key: len(data)}
             self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
-            self._parts[key] = _Part(scopes, seen)
+            self._parts[key] = Part(scopes, head)
             if self._looked is not None:
                 self._looked = (self._looked[0], _joined(self._parts))
 
     def remove(self) -> None:
         """Removes the whole floor, with its table."""
         with self._lock:
-            self._store.delete(self._list())
-            self._parts, self._sizes, self._looked = {}, {}, None
+            self._store.delete([*self._list(), *self._others])
+            self._parts, self._heads, self._sizes, self._looked = {}, {}, {}, None
 
     def _read(self) -> FloorLook:
-        self._parts = self._every(lambda key: self._parts.get(key) or self._part(key))
+        self._parts = self._every(self._part)
         return _joined(self._parts)
 
-    def _every(self, read: Callable[[str], _Part]) -> dict[str, _Part]:
+    def _every(self, read: Callable[[str], T]) -> dict[str, T]:
         for _ in range(_ATTEMPTS):
             try:
                 return {key: read(key) for key in self._list()}
@@ -168,17 +200,11 @@ class Floor:
         """Returns a new name with that last position."""
         return f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
 
-    def _part(self, key: str) -> _Part:
-        data = self._store.get(key)
-        try:
-            with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
-                table = reader.read_all()
-            storages = json.loads((table.schema.metadata or {}).get(_STORAGES, b"{}"))
-            return _Part(KnownScopes(table), storages)
-        except (pa.ArrowException, ValueError, KeyError, OSError) as error:
-            raise Corrupt(
-                f"{self._store.uri}/{key} cannot be read: {error}; lakewarden repair rebuilds it from its copy"
-            ) from error
+    def _part(self, key: str) -> Part:
+        return self._parts.get(key) or read_part(self._store, key)
+
+    def _head(self, key: str) -> Head:
+        return self._parts[key].head if key in self._parts else self._heads.get(key) or read_head(self._store, key)
 
     def _small(self) -> list[str]:
         """Returns the objects to merge: the smallest, each no larger than those before it together, if there are enough."""
@@ -192,7 +218,9 @@ class Floor:
         return chosen if len(chosen) >= _JOINED else []
 
     def _list(self) -> list[str]:
-        self._sizes = {stored.key: stored.size for stored in self._store.list(self._prefix) if _is_part(stored.key)}
+        found = self._store.list(self._prefix)
+        self._sizes = {stored.key: stored.size for stored in found if is_part(stored.key)}
+        self._others = tuple(stored.key for stored in found if not is_part(stored.key))
         return list(self._sizes)
 
 
@@ -202,34 +230,15 @@ def floor_at(place: FloorLocation) -> Floor:
     return Floor(open_store(place.location), place.prefix)
 
 
-def _joined(parts: Mapping[str, _Part]) -> FloorLook:
+def _joined(parts: Mapping[str, Part]) -> FloorLook:
     return FloorLook(
-        max(map(_position, parts), default=NOTHING),
-        _highest(part.storages for part in parts.values()),
+        max(map(position_in, parts), default=NOTHING),
+        highest(part.head.storages for part in parts.values()),
         tuple(part.scopes for part in parts.values()),
     )
 
 
-def _highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    highest: dict[str, int] = {}
-    for each in positions:
-        for storage_id, position in each.items():
-            highest[storage_id] = max(position, highest.get(storage_id, NOTHING))
-    return highest
-
-
-def _encoded(scopes: KnownScopes, storages: Mapping[str, int]) -> bytes:
-    table = scopes.table.replace_schema_metadata({_STORAGES: json.dumps(dict(storages)).encode()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _is_part(key: str) -> bool:
-    return key.rpartition("/")[2][:20].isdecimal()
-
-
-def _position(key: str) -> int:
-    """Reads a position from a name, which begins with the number of settled positions: one more than the last."""
-    return int(key.rpartition("/")[2][:20]) - 1
+def _names(absorbed: Iterable[str], parts: Iterable[Part]) -> tuple[str, ...]:
+    """Returns the names of all that was absorbed, those with the highest positions if there are too many."""
+    names = {key.rpartition("/")[2] for key in absorbed}.union(*(part.head.absorbed for part in parts))
+    return tuple(sorted(names)[-_ABSORBED:])

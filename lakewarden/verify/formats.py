@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 _LOG_FIXED = {b"LWLOG\x001\n": 32, b"LWLOG\x002\n": 48}
 """By magic, how many bytes of a segment come before its header."""
 _LOG_HEAD = struct.Struct("<8sI")
+_OF_FLOORS = {b"storages", b"absorbed", b"summary"}
+"""What a floor says besides its columns: positions, names of objects, and the columns' bounds."""
 _PARQUET_MAGIC = b"PAR1"
 _SPARK = "org.apache.spark.sql.parquet.row.metadata"
 
@@ -37,13 +39,13 @@ def parsed(data: bytes) -> object:
 
 
 def counts_only(data: bytes) -> bool:
-    """Whether a floor holds nothing but columns of a fixed width: keyed hashes, versions, counts (docs/decisions/0020)."""
+    """Whether a floor holds nothing but columns of a fixed width: keyed hashes, versions, counts, times (docs/decisions/0020)."""
     try:
         schema = pa.ipc.open_stream(pa.BufferReader(data)).schema
     except (pa.ArrowException, OSError):
         return False
     fixed = (pa.types.is_fixed_size_binary, pa.types.is_integer, pa.types.is_boolean)
-    return all(any(is_of(column.type) for is_of in fixed) for column in schema) and set(schema.metadata or {}) <= {b"storages"}
+    return all(any(is_of(column.type) for is_of in fixed) for column in schema) and set(schema.metadata or {}) <= _OF_FLOORS
 
 
 def field(value: object, name: str) -> object:

@@ -24,8 +24,9 @@ from lakewarden.operations.move.run import Mover
 from lakewarden.operations.move.scope import move_scope
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorLocation
+from lakewarden.state.floor_entries import NOTHING, FloorLocation
 from lakewarden.state.floors import floor_at
+from lakewarden.state.known_scopes import SCHEMA
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget
@@ -189,7 +190,11 @@ def test_a_target_from_before_an_erasure_finds_no_table(lake: Lakehouse) -> None
     lake.erase("ann")
     shutil.rmtree(Path(before.uri))  # as a sweep does, a week later
     assert open_scope(before) is None, "a second look at the floor"
-    assert _target(lake).known == replace(before.known, watermark=_target(lake).known.watermark, rows=0, forgotten=True)  # type: ignore[union-attr]
+    given_up = _target(lake).known
+    assert given_up is not None
+    assert given_up.upkeep is not None
+    assert given_up == replace(before.known, watermark=given_up.watermark, rows=0, forgotten=True, upkeep=given_up.upkeep)
+    assert (given_up.upkeep.files, given_up.upkeep.bytes) == (0, 0)
 
 
 def test_an_erased_user_begins_again_below_the_old_version(lake: Lakehouse, table: TableClient) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as some
 
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, StorageRefused
-from lakewarden.state.floor_entries import NOTHING, SCHEMA, FloorLocation, Known, KnownScopes
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors import Floor, floor_at
+from lakewarden.state.known_scopes import SCHEMA, KnownScopes
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
@@ -183,7 +184,7 @@ def test_one_of_a_million_scopes_is_found_by_bisection() -> None:
     hashes = np.sort(np.frombuffer(random.Random(1).randbytes(16 * count), "S16"))
     scope = pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(hashes.tobytes())])
     columns = [scope, *[pa.array(np.arange(count))] * 4, pa.array(np.zeros(count, bool))]
-    known = KnownScopes(pa.table(columns, schema=SCHEMA))
+    known = KnownScopes(pa.table(columns, names=SCHEMA.names[: len(columns)]))
     for row in (0, 1, 499_999, count - 1):
         assert known.get(hashes[row].tobytes().hex()) == Known(row, row, row, row)
     assert known.get("00" * 16) is None

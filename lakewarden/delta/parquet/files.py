@@ -57,6 +57,11 @@ class DataFile(NamedTuple):
     max_seq: int | None
     schema_version: int | None = None
 
+    @property
+    def age(self) -> tuple[int, str]:
+        """Sorts files by their newest row; files of other writers, whose `_seq` is unknown, come first."""
+        return (-1 if self.max_seq is None else self.max_seq, self.path)
+
 
 def batch_name(number: int, new_id: NewId) -> str:
     """The name of a flush's file; `number` is one more than that of the scope's last batch."""

@@ -42,8 +42,9 @@ class CompactOptions:
     def of(cls, settings: CompactionSettings) -> CompactOptions:
         return cls(**msgspec.structs.asdict(settings))
 
-    def rule(self, target: ScopeTarget) -> TailRule:
-        rows = self.shared_max_segment_rows if target.scope.user is None else self.user_max_segment_rows
+    def rule(self, *, shared: bool) -> TailRule:
+        """The rule for the scopes of a SHARED table, or of another."""
+        rows = self.shared_max_segment_rows if shared else self.user_max_segment_rows
         return TailRule(self.min_eligible_segments, self.max_segments_per_run, rows)
 
 
@@ -64,7 +65,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
-    rule = options.rule(target)
+    rule = options.rule(shared=target.scope.user is None)
     small = small_run(table.files()[::-1], rule)
     run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
     selected = fitting(run, rule)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.clock import CarriedClock
+from lakewarden.clock import CarriedClock, to_millis
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.lifecycle.fence import fence_settled
@@ -35,6 +35,7 @@ from lakewarden.state.certificates import Certificate, keep_certificate
 from lakewarden.state.erasure_requests import ErasureRequest, forget_request, keep_request
 from lakewarden.state.erasures import Counts, Erasure, Erasures
 from lakewarden.state.exports import ExportRecord
+from lakewarden.state.floor_entries import absent
 from lakewarden.state.jobs import JobLog
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.storage.durability import sync
@@ -223,7 +224,7 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
     """
     for scope in scopes:
         if scope.had:
-            forget(scope.target, scope.watermark)
+            forget(scope.target, scope.watermark, absent(to_millis(warehouse.clock())))
     clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
     tasks = [
         EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had

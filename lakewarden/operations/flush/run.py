@@ -31,6 +31,7 @@ from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of
 from lakewarden.operations.flush.wanted import pending_wanted
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
+from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.state.job import new_job_id
@@ -120,7 +121,7 @@ def flush_scopes(
     reach("after-sync")
     later = present.again()  # commits into an empty mount point are not settled
     reports = [later.judged(task.target, "flush", report) for task, report in zip(tasks, reports, strict=True)]
-    reports = _noted(tasks, reports)
+    reports = _noted(tasks, reports, Rules.of(warehouse.settings))
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
     return reports + held + unread
@@ -318,13 +319,12 @@ def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError]
     return [failed_report(target, "flush", error, system_clock()) for target, error in found if error is not None]
 
 
-def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], rules: Rules) -> list[ScopeReport]:
     """The reports; those whose scopes could not be recorded on the floors become failed, and their rows stay in the log."""
     pairs = [(task.target, report) for task, report in zip(tasks, reports, strict=True)]
     positions = {task.target.floor.table_id: position_of(task.end) for task in tasks if task.target.floor is not None}
-    unnoted = raise_floors(
-        [Noted(target, known) for target, report in pairs if (known := known_of(target, report)) is not None], positions
-    )
+    found = ((target, known_of(target, report, rules, system_clock())) for target, report in pairs)
+    unnoted = raise_floors([Noted(target, known) for target, known in found if known is not None], positions)
     return [unnoted.judged(target, report) for target, report in pairs]
 
 

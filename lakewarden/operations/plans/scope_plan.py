@@ -13,7 +13,7 @@ from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
-from lakewarden.report import Basis, Operation, Outcome, ScopeReport, ScopeState
+from lakewarden.report import Basis, Operation, Outcome, Remains, ScopeReport, ScopeState
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -38,6 +38,8 @@ class ScopePlan:
     """What is known of the outcome before it."""
     files: tuple[str, ...] = ()
     """The files that it would touch, relative to the scope."""
+    remains: Remains | None = None
+    """What a vacuum leaves."""
     table: ScopeTable | None = field(default=None, repr=False, compare=False)
     """The snapshot that was read; what the plan commits directly follows it."""
 
@@ -67,6 +69,7 @@ class ScopePlan:
             state=state,
             files=files,
             finished_at=at,
+            remains=self.remains,
         )
 
     def _report(self, outcome: Outcome, reason: str, files: tuple[str, ...], state: ScopeState | None = None) -> ScopeReport:
@@ -82,6 +85,8 @@ class ScopePlan:
             metrics=dict(self.metrics) if outcome == "planned" else {},
             state=shown,
             files=files,
+            quiet=bool(self.nothing) and reason == self.nothing,
+            remains=self.remains if self.nothing else None,
         )
 
 

@@ -37,6 +37,7 @@ from lakewarden.operations.plans.moved import commit_of
 from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest, unmoved
 from lakewarden.operations.plans.value import PlannedScope, plain_path
 from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
+from lakewarden.operations.vacuum.remains import remains_of
 from lakewarden.operations.vacuum.unreferenced_files import stray_files
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import without_name
@@ -110,11 +111,15 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     needed = _needed(table, timeline, oldest, kept)
     nobodys = min(horizon, now - ORPHAN_AGE)
     data = tuple(_removable(listing, needed, timeline, nobodys))
-    stray = tuple(found.key for found in _stray(listing, table, target, options) if found.modified <= nobodys)
+    strays = _stray(listing, table, target, options)
+    stray = tuple(found.key for found in strays if found.modified <= nobodys)
     marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
     unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
     readable = partial(has_readable_checkpoint, open_store(target.location), [found.key for found in listing])
     log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE), readable), *unnamed)
+    deleted = {*(file.key for file in data), *log, *stray}
+    left = [found for found in listing if found.key not in deleted]
+    young = [found for found in strays if found.key not in deleted]
     return VacuumPlan(
         target=target,
         operation="vacuum",
@@ -137,6 +142,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         stray=stray,
         marks=marks,
         oldest=timeline.oldest,
+        remains=remains_of(left, young, table, timeline, kept=bool(kept), now=now),
     )
 
 
@@ -175,6 +181,7 @@ def replan_vacuum(
         log_files=tuple(key for key in plan.log_files if key in taken),
         stray=tuple(key for key in plan.stray if key in taken),
         marks=True,
+        remains=None,  # what is not in the plan is left to the next vacuum
     )
 
 

@@ -1,0 +1,76 @@
+"""What a report says of a scope for later maintenance, continued from what was known before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.clock import to_millis
+from lakewarden.operations.optimize.scope import ZORDER
+from lakewarden.operations.upkeep.rules import UNKNOWN, Rules
+from lakewarden.report import Operation, Remains, ScopeReport, ScopeState
+from lakewarden.rows.files import file_columns
+from lakewarden.state.floor_entries import NEVER, OPERATIONS, Known, Upkeep
+from lakewarden.target import ScopeTarget
+
+
+def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules: Rules, now: datetime) -> Upkeep:
+    """What maintenance needs to know of the scope after this report, which has that state."""
+    known = target.known
+    before = None if known is None else known.upkeep
+    still = before if known is not None and known.version == state.version else None
+    at, done = to_millis(report.finished_at or now), report.outcome == "done"
+    shared = target.scope.user is None
+    remains = report.remains or _remains(target, report, state, before if done else still, at)
+    return Upkeep(
+        files=state.files,
+        bytes=state.bytes,
+        committed_at=at if done else 0 if still is None else still.committed_at,
+        operation=_operation(report) if done else 0 if still is None else still.operation,
+        looked_at=at,
+        compacted=_found(report, "compact", rules.compact(shared=shared))
+        or rules.compacted(state, shared=shared)
+        or (UNKNOWN if still is None else still.compacted),
+        optimized=_found(report, "optimize", rules.optimize(target.target_file_size))
+        or rules.optimized(state, target.target_file_size)
+        or (UNKNOWN if still is None else still.optimized),
+        dead_since=remains.dead_since,
+        log_since=remains.log_since,
+    )
+
+
+def is_news(known: Known, before: Known | None) -> bool:
+    """Whether a look found something else than what was known, besides its time."""
+    if before is None or before.upkeep is None or known.upkeep is None:
+        return True
+    looked_now = replace(before.upkeep, looked_at=known.upkeep.looked_at)
+    return replace(before, deleted_upto=known.deleted_upto, upkeep=looked_now) != known
+
+
+def _found(report: ScopeReport, operation: Operation, rule: int) -> int:
+    """The rule, if the operation itself had nothing to do."""
+    return rule if report.quiet and report.operation == operation and ZORDER not in report.parameters else UNKNOWN
+
+
+def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before: Upkeep | None, at: int) -> Remains:
+    """What a vacuum may find: since `before`, only this report's commit was made, if any."""
+    if state.version == 0:
+        return Remains(NEVER, NEVER)
+    if before is None:
+        return Remains(0, 0)
+    if report.outcome != "done":
+        return Remains(before.dead_since, before.log_since)
+    # a file of a FILE column may no longer be referred to, although no data file was replaced
+    replaced = report.metrics.get("files_removed", 1) > 0 or bool(file_columns(target.schema))
+    return Remains(min(before.dead_since, at) if replaced else before.dead_since, min(before.log_since, at))
+
+
+def _operation(report: ScopeReport) -> int:
+    """The operation of the report's commit, as a table's history names it."""
+    match report.operation:
+        case "flush":
+            return OPERATIONS.index("MERGE" if report.metrics.get("files_removed") else "WRITE")
+        case "vacuum":
+            return OPERATIONS.index("VACUUM END")
+        case operation:
+            return OPERATIONS.index(operation.upper()) if operation.upper() in OPERATIONS else 0

@@ -1,0 +1,121 @@
+"""What is known of many scopes, in arrays, by the keyed hashes of the scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakewarden.state.floor_entries import UNSEEN, Known, Upkeep
+
+_HASH: pa.DataType = cast("Any", pa.binary(16))
+
+UPKEEP = tuple(field.name for field in fields(Upkeep))
+
+SCHEMA = pa.schema(
+    [
+        ("scope", _HASH),
+        ("version", pa.int64()),
+        ("watermark", pa.int64()),
+        ("rows", pa.int64()),
+        ("deleted_upto", pa.int64()),
+        ("forgotten", pa.bool_()),
+        *((name, pa.int64()) for name in UPKEEP),
+    ]
+)
+"""`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
+Holds only counts, versions and times: no value of a row, and no name. `looked_at` is `UNSEEN` where there is no `Upkeep`."""
+
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.bool_]
+_Halves = NDArray[np.uint64]
+
+_COUNTS = ("version", "watermark", "rows", "deleted_upto")
+_NONE = dict.fromkeys(UPKEEP, 0) | {"looked_at": UNSEEN}
+
+
+class KnownScopes:
+    """Notes of many scopes: lookup by bisection, join without a loop over scopes."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """`table` is sorted by `scope`; the columns of `Upkeep` may be missing."""
+        for name in (name for name in UPKEEP if name not in table.column_names):
+            table = table.append_column(name, pa.repeat(pa.scalar(_NONE[name], pa.int64()), table.num_rows))
+        self.table = table.select(SCHEMA.names).combine_chunks()
+        self._high, self._low = _halves(self.table)
+
+    @classmethod
+    def of(cls, known: Mapping[str, Known]) -> KnownScopes:
+        """Returns the notes by keyed hash, in hexadecimal digits."""
+        rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
+        columns: list[list[Any]] = [[mark for mark, _ in rows]]
+        columns += [[getattr(one, name) for _, one in rows] for name in (*_COUNTS, "forgotten")]
+        columns += [[_NONE[name] if one.upkeep is None else getattr(one.upkeep, name) for _, one in rows] for name in UPKEEP]
+        return cls(pa.table([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
+
+    @classmethod
+    def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
+        """Returns all scopes of the parts, with the notes of each joined as by `Known.joined`."""
+        table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)]).combine_chunks()
+        if not table.num_rows:
+            return cls(table)
+        high, low = _halves(table)
+        ranks = [np.asarray(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
+        order = np.lexsort((*ranks, low, high))
+        high, low = high[order], low[order]
+        last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), np.True_)
+        first = np.flatnonzero(np.insert(last[:-1], 0, np.True_))
+        deleted = np.maximum.reduceat(np.asarray(table.column("deleted_upto"))[order], first)
+        kept = table.take(pa.array(order[last]))
+        index = SCHEMA.get_field_index("deleted_upto")
+        return cls(kept.set_column(index, SCHEMA.field(index), pa.array(deleted, pa.int64())))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def get(self, mark: str) -> Known | None:
+        row = self._row(mark)
+        if row is None:
+            return None
+        version, watermark, rows, deleted = (int(self[name][row]) for name in _COUNTS)
+        noted = None
+        if self["looked_at"][row] != UNSEEN:
+            noted = Upkeep(*(int(self[name][row]) for name in UPKEEP))
+        return Known(version, watermark, rows, deleted, bool(self["forgotten"][row]), noted)
+
+    def __getitem__(self, name: str) -> Numbers:
+        """Returns one column, in the order of the scopes."""
+        return self._columns[name]
+
+    @cached_property
+    def _columns(self) -> dict[str, Numbers]:
+        return {name: np.asarray(self.table.column(name)) for name in SCHEMA.names[1:]}
+
+    def without_upkeep(self) -> KnownScopes:
+        return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))
+
+    def hexadecimal(self, rows: Rows) -> list[str]:
+        """Returns the hashes of these rows."""
+        hashes = cast("list[bytes]", self.table.column("scope").filter(pa.array(rows)).to_pylist())
+        return [mark.hex() for mark in hashes]
+
+    def _row(self, mark: str) -> int | None:
+        key = bytes.fromhex(mark)
+        high, low = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+        start, end = np.searchsorted(self._high, high, "left"), np.searchsorted(self._high, high, "right")
+        row = int(start + np.searchsorted(self._low[start:end], low, "left"))
+        return None if row >= end or self._low[row] != low else row
+
+
+def _halves(table: pa.Table) -> tuple[_Halves, _Halves]:
+    """Returns the hashes as two columns of numbers that sort in the same order."""
+    if not table.num_rows:
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    hashes = cast("Any", table.column("scope").combine_chunks())
+    both = np.frombuffer(hashes.buffers()[1], ">u8", 2 * len(hashes), 16 * hashes.offset).reshape(-1, 2)
+    return both[:, 0].astype(np.uint64), both[:, 1].astype(np.uint64)
