@@ -11,9 +11,9 @@ from pydantic import Field
 
 from assets.metadata import table_value
 from assets.tables import asset_key
+from jobs.behind import book_behind
 from jobs.failures import RETRIES, declined
 from jobs.forgetting import Forgotten, forget_user
-from jobs.record import book_unknown
 from jobs.selection import check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
@@ -54,7 +54,7 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
         tables = [TableName.parse(table.table) for table in certificate.tables]
         forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
         _book(context, certificate, forgotten)
-        book_unknown(context, lake, lake.tables())
+        book_behind(context, lake, lake.tables())
     if forgotten.left:
         raise dg.Failure(
             description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"

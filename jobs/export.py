@@ -7,7 +7,7 @@ from pydantic import Field
 
 from assets.tables import asset_key, is_crowded
 from jobs.batches import log_events
-from jobs.booking import register_users
+from jobs.events import register_users
 from jobs.failures import RETRIES, declined
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse

@@ -24,7 +24,7 @@ from jobs.vacuum import vacuum_job
 from lakewarden.catalog.model import Catalog
 from orchestration.reloading import build_catalog_sensor
 from orchestration.schedules import schedules
-from orchestration.sensors import flush_sensor, queued_sensor, users_sensor
+from orchestration.sensors import cut_off_sensor, flush_sensor, queued_sensor, users_sensor
 from resources.lakehouse import LakehouseResource, configured_warehouse, warehouse_at_load
 from resources.spark import SparkResource
 
@@ -53,7 +53,7 @@ def build_definitions() -> dg.Definitions:
             *([build_check_job()] if checks else []),
         ],
         schedules=schedules,
-        sensors=[flush_sensor, queued_sensor, users_sensor, build_catalog_sensor(catalog.version)],
+        sensors=[flush_sensor, queued_sensor, cut_off_sensor, users_sensor, build_catalog_sensor(catalog.version)],
         resources={"spark": _spark, "lake": LakehouseResource(warehouse=configured_warehouse(), spark=_spark)},
     )
 

@@ -1,11 +1,11 @@
-"""The sensors: due flushes, queued jobs, new users, a changed catalog."""
+"""The sensors: due flushes, queued jobs, runs that were cut off, new users."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from assets.tables import is_crowded, partitions_name
+from jobs.behind import named_tables
 from jobs.flush import flush_job
 from jobs.queued import run_queued_job
 from jobs.record import record_job
@@ -13,7 +13,7 @@ from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
 from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
-from orchestration.runs import UNDER_WAY, under_way
+from orchestration.runs import UNDER_WAY, cut_off, holders, op_config, under_way
 
 _RUNNING = dg.DefaultSensorStatus.RUNNING
 
@@ -32,7 +32,7 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
         return dg.SkipReason("no scope is due")
     choice = choose(due, _flush_runs(context.instance, now), now)
     if not choice.batches:
-        return dg.SkipReason(f"{len(due)} scopes are due: {choice}")
+        return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
     return dg.SensorResult(run_requests=[_request(batch) for batch in choice.batches])
 
 
@@ -64,15 +64,7 @@ def _run(record: dg.RunRecord) -> FlushRun:
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
-    return flush_run(_op_config(run), seen_until, ended if run.is_finished else None)
-
-
-def _op_config(run: dg.DagsterRun) -> Mapping[str, object]:
-    """The config of the run's only op; empty if the launchpad was left empty."""
-    config: object = run.run_config
-    for name in ("ops", "flush", "config"):
-        config = config.get(name) if isinstance(config, Mapping) else None
-    return config if isinstance(config, Mapping) else {}
+    return flush_run(op_config(run), seen_until, ended if run.is_finished else None)
 
 
 @dg.sensor(job=run_queued_job, minimum_interval_seconds=15, default_status=_RUNNING)
@@ -84,6 +76,19 @@ def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[La
     if under_way(context.instance, "queued"):
         return dg.SkipReason(f"{len(waiting)} jobs are queued, and a run is under way")
     return dg.SensorResult(run_requests=[dg.RunRequest()])
+
+
+@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
+def cut_off_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Books what canceled and killed runs had committed, unless a retry does. The cursor is the time of the last such run."""
+    since = datetime.fromisoformat(context.cursor) if context.cursor else lake.warehouse.clock() - LOOK_BACK
+    ended = cut_off(context.instance, since, _RUNS_SEEN)
+    if not ended:
+        return dg.SkipReason("no run was cut off")
+    context.update_cursor(max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat())
+    named = {str(table.name) for record in ended for table in named_tables(lake, op_config(record.dagster_run))}
+    config = {"ops": {"record": {"config": {"tables": sorted(named)}}}}
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 
 
 @dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import dagster as dg
 from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
@@ -16,6 +16,7 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import load_settings
 from lakewarden.storage.open import open_store
 from lakewarden.warehouse import STATE, Warehouse
+from resources.alive import alive
 from resources.spark import SparkResource
 
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
@@ -36,8 +37,14 @@ class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Lakehouse]:
-        with self.create_resource(context) as lake:
+        with _sign_of_life(context), self.create_resource(context) as lake:
             yield lake
+
+
+def _sign_of_life(context: dg.InitResourceContext) -> AbstractContextManager[None]:
+    """A run beats while it has the warehouse; a tick has no run."""
+    run = context.run
+    return alive(context.instance, run.run_id) if run and context.instance else nullcontext()
 
 
 def configured_warehouse() -> str:

@@ -13,9 +13,10 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, ui, upgrade
+from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, upgrade
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
+from lakewarden.cli.ui import command as ui
 from lakewarden.errors import Internal, LakewardenError
 from lakewarden.version import VERSION
 

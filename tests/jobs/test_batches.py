@@ -14,7 +14,7 @@ from dagster._core.storage.event_log import EventLogStorage
 from assets.tables import asset_key
 from jobs import batches
 from jobs.batches import log_events
-from jobs.booking import Booked, book_events, register_users
+from jobs.events import Booked, book_events, register_users
 from jobs.sqlite import relaxed
 from lakewarden.connection import Location
 from lakewarden.delta.history import HistoryEntry

@@ -38,7 +38,7 @@ SCHEDULES = {
     "optimize_nightly": "30 2 * * *",
     "vacuum_weekly": "0 4 * * 0",
 }
-SENSORS = {"flush_sensor", "queued_sensor", "users_sensor", "catalog_sensor"}
+SENSORS = {"flush_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor"}
 CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
 
 
@@ -94,7 +94,7 @@ def test_the_scheduled_vacuum_deletes(load: Load, chat: str) -> None:
 
 
 def test_sensor_runs_stay_below_what_has_a_history() -> None:
-    from jobs.booking import HISTORY_SCOPES
+    from jobs.events import HISTORY_SCOPES
 
     assert SCOPES_PER_RUN <= HISTORY_SCOPES
 

@@ -5,16 +5,13 @@ Lakewarden does not import Dagster; it starts the `dagster` of the same environm
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +19,20 @@ import typer
 
 import lakewarden
 from lakewarden.cli.context import invocation
-from lakewarden.errors import Internal, InvalidArgument, Unsupported
+from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, home_name, prepare_home
+from lakewarden.cli.ui.processes import end_session, running
+from lakewarden.clock import random_id
+from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
 from lakewarden.storage.location import canonical
 
 _WORKSPACE = "workspace.yaml"
-_SETTINGS = "dagster.yaml"
+_ALONE = "orchestration.alone"
+_OTHER_DAEMON = 3
+"""Its exit status when it found one."""
 _EVENT_BATCH = "500"
 """Asset events that Dagster stores at once (jobs/batches.py has the reason)."""
 
 _STARTS_WITHIN = 120.0
-_STOPS_WITHIN = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,31 @@ def ui(
     """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
     address = _Address(host, port)
-    _check_free(address)
     checkout = _checkout()
-    home = _prepare(dagster_home or Path(".dagster") / _name(warehouse), checkout)
     command = [_dagster(), "dev", "-w", str(checkout / _WORKSPACE), "--host", host, "--port", str(port)]
-    log = home / "ui.log"
-    with _running(command, _environment(warehouse, home, address), log) as process:
-        _await(process, address, log)
-        print(f"Dagster is at {address.url}, for {warehouse}. Its log is {log}. Ctrl-C stops it.", flush=True)
-        status = process.wait()
-    raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(log)}")
+    home = prepare_home(dagster_home or Path(".dagster") / home_name(warehouse), checkout)
+    with home.held() as former:
+        _end(former)
+        _check_free(address)
+        environment = _environment(warehouse, home, address, checkout)
+        _check_alone(home, environment, checkout)
+        session = random_id()
+        home.record(Served(session, os.getpid(), address.url))
+        with running(command, environment, session, home.log) as process:
+            _await(process, address, home.log)
+            print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
+            status = process.wait()
+    raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(home.log)}")
+
+
+def _end(former: Served | None) -> None:
+    """Ends what a killed `ui` left: its Dagster would go on serving, and start every run a second time."""
+    ended = end_session(former.session) if former else 0
+    if former and ended:
+        print(
+            f"A former `ui` (process {former.pid}, at {former.url}) left {ended} processes of Dagster: they are ended.",
+            flush=True,
+        )
 
 
 def _checkout() -> Path:
@@ -99,27 +115,15 @@ def _dagster() -> str:
     return found
 
 
-def _name(warehouse: str) -> str:
-    """A directory name for the warehouse: its last part, and a hash that makes it unique."""
-    return f"{warehouse.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
-
-
-def _prepare(home: Path, checkout: Path) -> Path:
-    """Creates Dagster's home; keeps settings that a user changed there."""
-    home = home.absolute()
-    home.mkdir(parents=True, exist_ok=True)
-    if not (home / _SETTINGS).exists() and (checkout / _SETTINGS).exists():
-        shutil.copyfile(checkout / _SETTINGS, home / _SETTINGS)
-    return home
-
-
-def _environment(warehouse: str, home: Path, address: _Address) -> dict[str, str]:
+def _environment(warehouse: str, home: DagsterHome, address: _Address, checkout: Path) -> dict[str, str]:
     return {
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
         "LAKEWARDEN_DAGSTER_URL": address.url,  # the catalog sensor reloads the code location through it
-        "DAGSTER_HOME": str(home),
+        "DAGSTER_HOME": str(home.path),
+        # dagster.yaml names the launcher of the checkout, which every process of Dagster loads
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")])),
     }
 
 
@@ -137,26 +141,19 @@ def _check_free(address: _Address) -> None:
             ) from error
 
 
-@contextmanager
-def _running(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts Dagster in its own session: Ctrl-C reaches only this process, which passes it on once."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM acts like Ctrl-C
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-    try:
-        yield process
-    finally:
-        _stop(process)
+def _check_alone(home: DagsterHome, environment: dict[str, str], checkout: Path) -> None:
+    """A storage that several homes may share is asked for another daemon; nobody else has the SQLite of a home that is held.
 
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stops Dagster's processes, and kills those that are left after a while."""
-    process.send_signal(signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_STOPS_WITHIN)
-    with suppress(ProcessLookupError):  # all of them have ended, as intended
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    Raises:
+        InUse: another daemon works on the same storage.
+    """
+    if not re.search("^storage:", (home.path / SETTINGS).read_text(), re.MULTILINE):
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", _ALONE], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode == _OTHER_DAEMON:
+        raise InUse(done.stdout.strip())
 
 
 def _await(process: subprocess.Popen[bytes], address: _Address, log: Path) -> None:

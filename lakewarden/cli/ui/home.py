@@ -1,0 +1,94 @@
+"""Dagster's home: the directory that one `ui` at a time holds, with Dagster's settings and a record of who serves it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lakewarden.errors import InUse
+
+SETTINGS = "dagster.yaml"
+
+_LOCK = "ui.lock"
+_RECORD = "ui.json"
+
+_SHIPPED_BEFORE = {"de744e04f84813ca6f755c8a16555d6946f900cba76514c5d06d15e00c5653f6"}
+"""SHA-256 of the settings that earlier releases copied: a home with one of them unchanged gets the new ones."""
+
+
+class Served(msgspec.Struct, frozen=True):
+    """Who serves a home. `session` is in the environment of every process that this `ui` started."""
+
+    session: str
+    pid: int
+    url: str
+
+
+@dataclass(frozen=True)
+class DagsterHome:
+    """A directory that exists."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path / "ui.log"
+
+    @contextmanager
+    def held(self) -> Iterator[Served | None]:
+        """Holds the home inside the block, and returns who served it last: a second daemon would run everything twice.
+
+        The lock ends with this process, however that ends.
+
+        Raises:
+            InUse: another `ui` serves it now.
+        """
+        with (self.path / _LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InUse(self._taken()) from error
+            yield self._served()
+
+    def record(self, served: Served) -> None:
+        (self.path / _RECORD).write_bytes(msgspec.json.encode(served))
+
+    def _served(self) -> Served | None:
+        try:
+            return msgspec.json.decode((self.path / _RECORD).read_bytes(), type=Served)
+        except (FileNotFoundError, msgspec.DecodeError):  # a first start, or one that was cut off while it wrote this
+            return None
+
+    def _taken(self) -> str:
+        served = self._served()
+        who = f"process {served.pid}, at {served.url}" if served else "another process"
+        return (
+            f"another `lakewarden ui` ({who}) serves the Dagster home {self.path}: two daemons would start every run twice;"
+            " use its pages, stop it, or give another --dagster-home"
+        )
+
+
+def prepare_home(path: Path, checkout: Path) -> DagsterHome:
+    """Creates the home; keeps settings that a user changed there."""
+    path = path.absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    settings, shipped = path / SETTINGS, checkout / SETTINGS
+    if shipped.exists() and (not settings.exists() or _digest(settings) in _SHIPPED_BEFORE):
+        shutil.copyfile(shipped, settings)
+    return DagsterHome(path)
+
+
+def home_name(warehouse: str) -> str:
+    """A directory name for the warehouse: its last part, and a hash that makes it unique."""
+    return f"{warehouse.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

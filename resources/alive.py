@@ -1,0 +1,52 @@
+"""A run's sign of life, in Dagster's own storage: whoever monitors runs sees on any machine whether its process still exists."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import dagster as dg
+from sqlalchemy.exc import SQLAlchemyError
+
+SESSION = "LAKEWARDEN_UI_SESSION"
+"""Names the `lakewarden ui` that started this process, if one did (lakewarden/cli/ui/processes.py)."""
+
+BEAT_SECONDS = 10.0
+
+
+@contextmanager
+def alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Beats inside the block, from a thread."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_beat, args=(instance, run_id, ended), name=f"alive-{run_id[:8]}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _beat(instance: dg.DagsterInstance, run_id: str, ended: threading.Event) -> None:
+    for count in itertools.count():
+        with suppress(SQLAlchemyError):  # the storage is busy or away: the next beat tells
+            instance.daemon_cursor_storage.set_cursor_values({key_of(run_id): f"{os.environ.get(SESSION, '')} {count}"})
+        if ended.wait(BEAT_SECONDS):
+            return
+
+
+def last_beat(instance: dg.DagsterInstance, run_id: str) -> str | None:
+    """The run's last beat; None before its first."""
+    return instance.daemon_cursor_storage.get_cursor_values({key_of(run_id)}).get(key_of(run_id))
+
+
+def session_of(beat: str) -> str:
+    """The session of the process that beat; empty without one."""
+    return beat.partition(" ")[0]
+
+
+def key_of(run_id: str) -> str:
+    return f"lakewarden/alive/{run_id}"
