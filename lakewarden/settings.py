@@ -115,6 +115,22 @@ class SqlSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         1 << 30
     )
     threads: Annotated[int, Meta(ge=1, description="Threads that DuckDB uses for all queries of a process.")] = 2
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="The most processes that run the queries of sessions other than the operator's, one at a time each, with"
+            " memory_bytes and threads of its own. They start when they are needed.",
+        ),
+    ] = 4
+    text_bytes: Annotated[
+        int, Meta(ge=1 << 10, description="Bytes that one SQL text of a session other than the operator's may have.")
+    ] = 1 << 20
+    text_tokens: Annotated[
+        int,
+        Meta(ge=100, description="Words, values and signs that such a text may have; each takes some 20 microseconds to parse."),
+    ] = 100_000
+    text_statements: Annotated[int, Meta(ge=1, description="Statements that such a text may have.")] = 1000
     cache_bytes: Annotated[
         int, Meta(ge=0, description="Bytes of data file columns that a process caches for later queries; 0 caches none.")
     ] = 256 << 20

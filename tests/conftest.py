@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
@@ -102,6 +104,15 @@ def warehouse_uri(tmp_path: Path, store: str, request: pytest.FixtureRequest) ->
     if store == "disk":
         return str(tmp_path / "warehouse")
     return f"{request.getfixturevalue(store).prefix_for(request.node.nodeid)}/warehouse"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def query_workers() -> Iterator[None]:
+    """Keeps the processes that run queries with the default settings: a test that closes a warehouse would end them."""
+    pool = pool_of_process(SqlSettings())
+    pool.hold()
+    yield
+    pool.release()
 
 
 @pytest.fixture(scope="session")

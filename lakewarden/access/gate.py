@@ -57,6 +57,11 @@ class Principal:
     actor: Principal | None = None
     """The user who took this user's place by EXECUTE AS USER."""
 
+    @property
+    def opener(self) -> Principal:
+        """Who opened the session, before any EXECUTE AS USER."""
+        return self if self.actor is None else self.actor.opener
+
 
 OPERATOR = Principal("root", "system")
 """The operator: the command line and `Lakehouse`, unless they name another."""

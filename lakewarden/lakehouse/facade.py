@@ -18,7 +18,7 @@ from lakewarden.warehouse import Warehouse
 class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDelegates):
     """An open warehouse, as the operator sees it: every table, every scope.
 
-    Use it as a context manager, or call `close`, which stops the Spark session that it started.
+    Use it as a context manager, or call `close`, which stops the Spark session and the processes that it started.
     """
 
     @classmethod
@@ -50,7 +50,7 @@ class Lakehouse(CatalogDelegates, MaintenanceDelegates, PrivacyDelegates, WorkDe
         return cls(Warehouse.open(uri, chosen, clock, new_id, create=create), Engine(chosen, progress, spark))
 
     def close(self) -> None:
-        self._parts.engine.close()
+        self._parts.close()
 
     def __enter__(self) -> Lakehouse:
         return self

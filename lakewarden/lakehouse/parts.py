@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.execution.planner import Planner
     from lakewarden.execution.runner import Runner
     from lakewarden.live.feed import Feeds
+    from lakewarden.sql.query_engine.workers.engine import Workers
     from lakewarden.sql.services import Services
 
 
@@ -66,7 +67,18 @@ class Parts:
         from lakewarden.sql.services import Services
 
         engine = engine_of_process(self.warehouse.settings.sql)
-        return Services(self.warehouse, engine, Sessions(), lambda: self.operator, lambda: self.feeds)
+        return Services(self.warehouse, engine, self.workers, Sessions(), lambda: self.operator, lambda: self.feeds)
+
+    @cached_property
+    def workers(self) -> Workers:
+        from lakewarden.sql.query_engine.workers.engine import Workers  # imports Arrow
+
+        return Workers.of(self.warehouse.settings.sql)
+
+    def close(self) -> None:
+        self.engine.close()
+        if "workers" in self.__dict__:
+            self.workers.close()
 
     @cached_property
     def feeds(self) -> Feeds:

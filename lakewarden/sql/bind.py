@@ -85,7 +85,7 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     check_capability(context, statement, made)
     with context.door.watched("query"):
         for query in queries_of(statement):
-            context.services.engine.check(text_of(query))
+            context.engine.check(text_of(query), context.limits)
     return Bound(statement, replace(context, readable=readable))
 
 

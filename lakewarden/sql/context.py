@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.scope import TableName
 from lakewarden.sql.parse import parse_query
-from lakewarden.sql.query_engine.engine import Limits
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.services import Services
 from lakewarden.sql.statements.base import Ref
@@ -45,6 +45,10 @@ class Context:
     @property
     def principal(self) -> Principal:
         return self.door.principal
+
+    @property
+    def engine(self) -> QueryEngine:
+        return self.services.engine_for(self.principal)
 
     @property
     def limits(self) -> Limits:

@@ -14,18 +14,26 @@ from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syn
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
 from lakewarden.sql.statements.rows import Explain, Query, Subscribe
+from lakewarden.sql.text_bounds import TextBounds
 
 _DIALECT = Lakewarden()
 
 
-def parse(text: str) -> list[Placed]:
+def parse(text: str, bounds: TextBounds | None = None) -> list[Placed]:
     """The statements of a text, separated by `;`.
 
     Raises:
         BadSyntax: the text is not a statement of Lakewarden.
-        InvalidArgument, Unsupported: a statement requests what is not possible.
+        InvalidArgument, Unsupported: the text is beyond the bounds, or a statement requests what is not possible.
     """
-    return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in _split(_tokens(text))]
+    if bounds is not None:
+        bounds.check_text(text)
+    found = _tokens(text)
+    statements = list(_split(found))
+    if bounds is not None:
+        bounds.check_tokens(len(found))
+        bounds.check_statements(len(statements))
+    return [Placed(_statement(tokens, text), *place_of(text, tokens[0].start)) for tokens in statements]
 
 
 def parse_query(text: str) -> Statement:
@@ -33,13 +41,13 @@ def parse_query(text: str) -> Statement:
     return _statement(_tokens(text), text)
 
 
-def parse_subscription(text: str) -> Statement:
+def parse_subscription(text: str, bounds: TextBounds | None = None) -> Statement:
     """A SUBSCRIBE, also where the text is a SELECT alone.
 
     Raises:
         BadSyntax, InvalidArgument: it is not a SUBSCRIBE, or not a single statement.
     """
-    found = [placed.statement for placed in parse(text)]
+    found = [placed.statement for placed in parse(text, bounds)]
     match found:
         case [Query(query)]:
             return Subscribe(upkeep.one_table(query))

@@ -28,7 +28,8 @@ STUMBLES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
-_SECRET = re.compile(r"\b(USER|STORAGE)\b.*\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE | re.DOTALL)
+_OWNER = re.compile(r"\b(USER|STORAGE)\b", re.IGNORECASE)
+_SECRET = re.compile(r"\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE)
 _DIGITS = 18
 """For a whole number that is not a value: counts and versions have 64 bits."""
 
@@ -291,7 +292,8 @@ def bad_syntax(sql: str, at: int, message: str) -> BadSyntax:
 
 def holds_secret(sql: str) -> bool:
     """Whether a text may hold a password or a credential, so that messages must not quote it."""
-    return _SECRET.search(sql) is not None
+    owner = _OWNER.search(sql)
+    return owner is not None and _SECRET.search(sql, owner.end()) is not None  # one expression would try from every owner
 
 
 def place_of(sql: str, at: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.access.gate import OPERATOR, Principal
 from lakewarden.sql.query_engine.engine import QueryEngine
 from lakewarden.sql.sessions import Sessions
 from lakewarden.warehouse import Warehouse
@@ -21,8 +22,18 @@ class Services:
 
     warehouse: Warehouse
     engine: QueryEngine
+    """In this process, for the operator."""
+    workers: QueryEngine
+    """In processes of their own, for every other session."""
     sessions: Sessions
     operator: Callable[[], Operator]
     """Runs operations as jobs. A function, since it imports all operations, which a query does not need."""
     feeds: Callable[[], Feeds]
     """One reader of each table's log, for all subscriptions of the process. A function for the same reason."""
+
+    def engine_for(self, principal: Principal) -> QueryEngine:
+        return self.engine if self.trusts(principal) else self.workers
+
+    def trusts(self, principal: Principal) -> bool:
+        """Whether the operator opened the session: its statements run in this process, and its texts have no bounds."""
+        return principal.opener == OPERATOR

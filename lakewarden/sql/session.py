@@ -18,6 +18,7 @@ from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
 from lakewarden.storage.paths import check_user
@@ -39,6 +40,7 @@ class SqlSession:
         self._namespace: str | None = None
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
+        self._bounds = None if services.trusts(principal) else TextBounds.of(warehouse.settings.sql)
 
     def describe(self) -> OpenSession:
         """The session's current state, for `system.sessions`."""
@@ -56,7 +58,7 @@ class SqlSession:
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
-        statements = [placed.statement for placed in parse(text)]
+        statements = [placed.statement for placed in parse(text, self._bounds)]
         bound = bind_all(self._context(freshness, wait=wait), statements)
         uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results: list[Result] = []
@@ -104,7 +106,7 @@ class SqlSession:
         """As `Lakehouse.subscribe`."""
         from lakewarden.sql.handlers.subscribe import Manner, open_subscription  # imports Delta
 
-        statement = parse_subscription(text)
+        statement = parse_subscription(text, self._bounds)
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.sql.services import Services
 from tests.sql.corpus import CORPUS, Sessions, agrees, cases, outcome
 
 FILES = sorted(CORPUS.glob("*.txt"))
@@ -17,6 +18,14 @@ def _marks(path: Path) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if path.stem == "access" else []
 
 
+@pytest.fixture(params=["in this process", pytest.param("in workers", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the operator's queries run; those of others run in workers, always."""
+    if request.param == "in workers":
+        monkeypatch.setattr(Services, "trusts", lambda *_: False)
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=_marks(path)) for path in FILES])
 def test_the_outcomes_are_those_of_the_file(path: Path, warehouse_uri: str) -> None:
     wrong = []

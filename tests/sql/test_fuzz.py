@@ -16,7 +16,9 @@ from tests.sql.mutate import mutated
 
 COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", str(examples(2000))))
 SEED = int(os.environ.get("LAKEWARDEN_SEED", "20261121"))
-_SESSIONS = (("root", "system"), ("ada", "user"), ("sam", "service"), ("nobody", "anonymous"))
+_SESSIONS = (("admin", "system"), ("ada", "user"), ("sam", "service"), ("nobody", "anonymous"))
+"""None is the operator's: their queries run in workers."""
+
 _SETUP = """
 CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, name TEXT, n INT, price DECIMAL(10, 2), data JSON);
 CREATE USER TABLE app.k (a INT, b TEXT, v DOUBLE, PRIMARY KEY (a, b));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.operations.reading.scope import Freshness, Wanted
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
+from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.table import TableClient
 from tests.fixtures.examples import examples
 from tests.sql.isolation.doors import DOORS, through
@@ -32,6 +33,16 @@ _STEPS = st.lists(
 )
 _EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, examples(8))
 _LIMITS = Settings(sql=SqlSettings(timeout_seconds=5, memory_bytes=256 << 20, result_bytes=16 << 20))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers() -> Iterator[None]:
+    """Keeps the processes that run the queries from one world to the next."""
+    pool = pool_of_process(_LIMITS.sql)
+    pool.hold()
+    yield
+    pool.release()
+
 
 Step = tuple[int, int, int]
 """Which door, which person, and the seed of what is said there."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -106,23 +108,24 @@ def run(
     """
     extra = extra or {}
     prepared = prepare(context, query, extra)
-    found = context.services.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
+    found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
     return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types)
 
 
 def _apart(names: Sequence[str]) -> list[str]:
     """`id, id` → `id, id_1`: a row's values are keyed by column name."""
-    made: list[str] = []
+    taken, made = set(names), dict[str, None]()
+    numbers: dict[str, Iterator[int]] = defaultdict(partial(count, 1))
     for name in names:
-        free = (f"{name}_{number}" for number in count(1))
-        made.append(name if name not in made else next(one for one in free if one not in made and one not in names))
-    return made
+        free = (f"{name}_{number}" for number in numbers[name])
+        made[name if name not in made else next(one for one in free if one not in taken and one not in made)] = None
+    return list(made)
 
 
 def explain(context: Context, query: exp.Query) -> Rows:
     """DuckDB's plan, a row a line."""
     prepared = prepare(context, query)
-    plan = context.services.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
+    plan = context.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
     return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 

@@ -32,7 +32,7 @@ class QueryEngine(Protocol):
     PermissionDenied, BadSyntax, InvalidArgument or Unsupported, each because of the query alone.
     """
 
-    def check(self, sql: str) -> None:
+    def check(self, sql: str, limits: Limits) -> None:
         """Refuses a text that is not a query, or that calls a function which does more than compute."""
 
     def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:

@@ -27,13 +27,13 @@ def as_ours(limits: Limits, memory_bytes: int) -> Iterator[None]:
     except duckdb.ParserException as error:
         raise BadSyntax(said(error)) from error
     except duckdb.InterruptException as error:
-        raise _too_long(limits) from error
-    except duckdb.OutOfMemoryException as error:
-        raise _too_large(memory_bytes) from error
+        raise too_long(limits) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise too_large(memory_bytes) from error
     except OSError as error:  # once rows stream, pyarrow raises this for every error, with DuckDB's message
         words = said(error)
         interrupted, exhausted = words.startswith("INTERRUPT"), words.startswith("Out of Memory")
-        raise (_too_long(limits) if interrupted else _too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
+        raise (too_long(limits) if interrupted else too_large(memory_bytes) if exhausted else InvalidArgument(words)) from error
     except duckdb.PermissionException as error:
         raise PermissionDenied(said(error)) from error
     except (duckdb.NotImplementedException, duckdb.InternalException, duckdb.FatalException) as error:
@@ -57,11 +57,11 @@ def said(error: BaseException) -> str:
     return (str(error).splitlines() or ["no reason given"])[0].strip()
 
 
-def _too_long(limits: Limits) -> Unsupported:
+def too_long(limits: Limits) -> Unsupported:
     return Unsupported(f"the query took longer than {limits.seconds:g} seconds (sql.timeout_seconds)")
 
 
-def _too_large(memory_bytes: int) -> Unsupported:
+def too_large(memory_bytes: int) -> Unsupported:
     return Unsupported(
         f"the query needs more memory than is left of the {memory_bytes:,} bytes for all queries of this process"
         " (sql.memory_bytes)"

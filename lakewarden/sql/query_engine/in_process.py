@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
@@ -53,14 +53,26 @@ class InProcess:
     def of(cls, settings: SqlSettings) -> InProcess:
         return cls(Database(partial(locked_down, settings.memory_bytes, settings.threads)), settings.memory_bytes)
 
-    def check(self, sql: str) -> None:
-        self._checked(sql)
+    def check(self, sql: str, limits: Limits) -> None:
+        self._checked(sql, limits)
 
     def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
-        def act(cursor: DuckDBPyConnection) -> Answer:
+        def collected(reader: pa.RecordBatchReader) -> pa.Table:
+            return pa.Table.from_batches(within(reader, limits), reader.schema)
+
+        return Answer(*self.read(sql, relations, limits, collected))
+
+    def read(
+        self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, take: Callable[[pa.RecordBatchReader], T]
+    ) -> tuple[T, tuple[str, ...]]:
+        """Returns what `take` makes of the rows, and the columns' types; raises as `run`. A query that runs again because another
+        ended the database calls `take` again.
+        """
+
+        def act(cursor: DuckDBPyConnection) -> tuple[T, tuple[str, ...]]:
             found = cursor.sql(sql)
             types = tuple(str(kind) for kind in found.types)
-            return Answer(_collected(found.to_arrow_reader(_BATCH_ROWS), limits), types)
+            return take(found.to_arrow_reader(_BATCH_ROWS)), types
 
         return self._over(sql, relations, limits, act)
 
@@ -68,7 +80,7 @@ class InProcess:
         return self._over(sql, relations, limits, lambda cursor: str(cursor.sql(sql).explain()))
 
     def _over(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits, act: Callable[[DuckDBPyConnection], T]) -> T:
-        self._checked(sql).check(frozenset(relations))
+        self._checked(sql, limits).check(frozenset(relations))
 
         def limited(cursor: DuckDBPyConnection) -> T:
             with self._deadlines.limit(limits.seconds, cursor.interrupt):
@@ -79,45 +91,44 @@ class InProcess:
         with as_ours(limits, self._memory_bytes):
             return self._database.run(limited)
 
-    def _checked(self, sql: str) -> Reach:
+    def _checked(self, sql: str, limits: Limits) -> Reach:
         digest = sha256(sql.encode(errors="surrogatepass")).digest()
         reach = self._reaches.get(digest)
         if reach is None:
-            reach = reach_of(self._scalar("SELECT json_serialize_sql(?::VARCHAR)", sql))
+            reach = reach_of(self._scalar("SELECT json_serialize_sql(?::VARCHAR)", sql, limits))
             if len(self._reaches) >= _REMEMBERED:
                 self._reaches.clear()
             self._reaches[digest] = reach
         if reach.refused is not None:
-            raise self._no_function(reach.refused)
+            raise self._no_function(reach.refused, limits)
         return reach
 
-    def _no_function(self, name: str) -> LakewardenError:
+    def _no_function(self, name: str, limits: Limits) -> LakewardenError:
         """The error for a function that is forbidden or does not exist. Extensions are not loaded; their names are recognized."""
-        there = self._scalar("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name)
+        there = self._scalar("SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)", name, limits)
         if there == "0" and not reaches_outside(name):
             return InvalidArgument(f"there is no function {name}()")
         return PermissionDenied(f"function {name}() is not available in queries: functions that read files or settings are not")
 
-    def _scalar(self, sql: str, value: str) -> str:
-        """The single value of an internal query, which is too quick to need a limit."""
+    def _scalar(self, sql: str, value: str, limits: Limits) -> str:
+        """The single value of an internal query, which is too quick to be interrupted."""
 
         def act(cursor: DuckDBPyConnection) -> str:
             row = cursor.execute(sql, [value]).fetchone()
             assert row is not None, "a scalar query has one row"
             return str(row[0])
 
-        with as_ours(_UNLIMITED, self._memory_bytes):
+        with as_ours(limits, self._memory_bytes):
             return self._database.run(act)
 
 
-_UNLIMITED = Limits(float("inf"), 0)
-
-
-def _collected(reader: pa.RecordBatchReader, limits: Limits) -> pa.Table:
-    batches, size = [], 0
+def within(reader: pa.RecordBatchReader, limits: Limits) -> Iterator[pa.RecordBatch]:
+    """Raises:
+    Unsupported: the rows take more bytes than a result may.
+    """
+    size = 0
     for batch in reader:
-        batches.append(batch)
         size += batch.nbytes
         if size > limits.result_bytes:
             raise Unsupported(f"the result is larger than {limits.result_bytes:,} bytes (sql.result_bytes); request fewer rows")
-    return pa.Table.from_batches(batches, reader.schema)
+        yield batch

@@ -1,4 +1,4 @@
-"""One engine for all sessions of a process, in which none of them meets another."""
+"""Engines: of this process, and in workers. In both, no query meets another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -19,6 +20,7 @@ from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.database import locked_down
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.query_engine.in_process import engine_of_process
+from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.results import Rows
 
 _LIMITS = Limits(60.0, 1 << 20)
@@ -26,9 +28,14 @@ _MANY = 2_000
 _THREADS = 16
 
 
-@pytest.fixture(scope="module")
-def engine() -> QueryEngine:
-    return engine_of_process(SqlSettings())
+@pytest.fixture(scope="module", params=["in this process", "in workers"])
+def engine(request: pytest.FixtureRequest) -> Iterator[QueryEngine]:
+    if request.param == "in this process":
+        yield engine_of_process(SqlSettings())
+    else:
+        workers = Workers.of(SqlSettings())
+        yield workers
+        workers.close()
 
 
 def test_a_process_has_one_database_for_all_calls(warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +177,7 @@ def test_no_row_and_no_text_of_a_query_stays(engine: QueryEngine) -> None:
 def test_only_functions_that_compute_are_called(engine: QueryEngine, text: str, raised: type[Exception]) -> None:
     for _ in range(2):  # what is remembered of a text refuses it too
         with pytest.raises(raised):
-            engine.check(text)
+            engine.check(text, _LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""The worker process: `python -m lakewarden.sql.query_engine.workers.child MEMORY_BYTES THREADS SOCKET`.
+
+It imports DuckDB and Arrow, runs one request at a time on an `InProcess` engine, and has no warehouse: rows come and go over its
+socket. It ends when the socket's other side does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from lakewarden.errors import LakewardenError, Unsupported
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.query_engine.engine import Limits
+from lakewarden.sql.query_engine.failures import too_large
+from lakewarden.sql.query_engine.in_process import InProcess, within
+from lakewarden.sql.query_engine.workers import frames
+from lakewarden.sql.query_engine.workers.frames import End, Request
+from lakewarden.sql.query_engine.workers.memory import Memory
+
+GRACE = 1.0
+"""Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""
+
+_NICE = 10
+_LONGEST = 1e8
+"""Seconds that a timer takes."""
+
+_WARM = "SELECT count(*), max(v) FROM t"
+
+
+class Rows:
+    """Sends a result's batches, each as an Arrow stream of its own."""
+
+    def __init__(self, connection: socket.socket, limits: Limits) -> None:
+        self._connection = connection
+        self._limits = limits
+        self._sent = False
+
+    def send(self, reader: pa.RecordBatchReader) -> None:
+        """Sends one stream at least, for the schema."""
+        if self._sent:
+            raise Unsupported("DuckDB ended this query and cannot run it again: some of its rows were sent; try again")
+        for batch in within(reader, self._limits):
+            self._send(reader.schema, [batch])
+        if not self._sent:
+            self._send(reader.schema, [])
+
+    def _send(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        self._sent = True
+        frames.send(self._connection, sink.getvalue(), last=False)
+
+
+def main(arguments: list[str]) -> None:
+    memory_bytes, threads, handle = map(int, arguments)
+    os.nice(_NICE)
+    connection = socket.socket(fileno=handle)
+    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    engine = InProcess.of(SqlSettings(memory_bytes=memory_bytes, threads=threads))
+    engine.run(_WARM, {"t": pa.table({"v": ["loads what every query needs"]})}, Limits(_LONGEST, 1 << 20))
+    memory = Memory.bounded(memory_bytes)
+    gc.freeze()
+    frames.send(connection, frames.packed(End()), last=True)
+    while True:
+        _serve(connection, engine, memory)
+
+
+def _serve(connection: socket.socket, engine: InProcess, memory: Memory) -> None:
+    frame = frames.receive(connection, frames.REQUEST_BYTES)
+    request = frames.request_of(frame)
+    with _alarm(request.seconds + GRACE):
+        try:
+            end = _answered(connection, engine, request, frame.handle)
+        except LakewardenError as error:
+            end = End(error=type(error).__name__, message=frames.encoded(error.message))
+        except MemoryError:
+            refused = too_large(memory.allowed)
+            end = End(error=type(refused).__name__, message=frames.encoded(refused.message))
+    frames.send(connection, frames.packed(End(end.error, end.message, end.types, end.plan, memory.grown())), last=True)
+
+
+def _answered(connection: socket.socket, engine: InProcess, request: Request, handle: int | None) -> End:
+    relations = {} if handle is None else frames.mapped(handle, request.relations)
+    limits = Limits(request.seconds, request.result_bytes)
+    sql = frames.decoded(request.sql)
+    match request.act:
+        case "check":
+            engine.check(sql, limits)
+            return End()
+        case "explain":
+            return End(plan=engine.explain(sql, relations, limits))
+        case "run":
+            return End(types=engine.read(sql, relations, limits, Rows(connection, limits).send)[1])
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Has the kernel end this process after some time, whatever holds the interpreter."""
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Ends this process when the other side of the connection is closed, in the middle of a query too."""
+    poll = select.poll()
+    poll.register(connection, select.POLLHUP)
+    poll.poll()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (EOFError, ConnectionError):
+        os._exit(0)  # the other side is gone; what runs here has no effects

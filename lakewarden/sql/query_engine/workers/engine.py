@@ -1,0 +1,74 @@
+"""`QueryEngine` in worker processes: for queries of sessions that the process does not trust."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Literal
+
+import pyarrow as pa
+
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.workers.frames import End, Request, encoded
+from lakewarden.sql.query_engine.workers.pool import Pool
+from lakewarden.sql.query_engine.workers.worker import Bounds, Worker
+
+_REMEMBERED = 4096
+"""How many texts that passed are kept."""
+
+_pools: dict[tuple[Bounds, int], Pool] = {}
+_lock = threading.Lock()
+
+
+def pool_of_process(settings: SqlSettings) -> Pool:
+    """The workers that all warehouses of this process with the same bounds share."""
+    bounds = Bounds(settings.memory_bytes, settings.threads)
+    with _lock:
+        pool = _pools.get((bounds, settings.workers))
+        if pool is None:
+            pool = _pools[(bounds, settings.workers)] = Pool(partial(Worker.start, bounds), settings.workers)
+        return pool
+
+
+class Workers:
+    """`QueryEngine` on the workers of a pool, which it holds until `close`. Safe for threads."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._passed: set[bytes] = set()
+        """Digests of texts that were checked: a text contains values of rows, which must not stay in memory."""
+        pool.hold()
+
+    @classmethod
+    def of(cls, settings: SqlSettings) -> Workers:
+        return cls(pool_of_process(settings))
+
+    def check(self, sql: str, limits: Limits) -> None:
+        digest = sha256(encoded(sql)).digest()
+        if digest not in self._passed:
+            self._call(_request("check", sql, limits), {}, limits)
+            if len(self._passed) >= _REMEMBERED:
+                self._passed.clear()
+            self._passed.add(digest)
+
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> Answer:
+        rows, end = self._call(_request("run", sql, limits), relations, limits)
+        return Answer(pa.concat_tables(rows), end.types)
+
+    def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
+        return self._call(_request("explain", sql, limits), relations, limits)[1].plan
+
+    def close(self) -> None:
+        """Ends the workers, unless another warehouse of this process uses them."""
+        self._pool.release()
+
+    def _call(self, request: Request, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[list[pa.Table], End]:
+        with self._pool.worker(limits.seconds) as worker:
+            return worker.call(request, relations, limits)
+
+
+def _request(act: Literal["check", "run", "explain"], sql: str, limits: Limits) -> Request:
+    return Request(act, encoded(sql), limits.seconds, limits.result_bytes)

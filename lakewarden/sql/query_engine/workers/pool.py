@@ -1,0 +1,119 @@
+"""The workers of a process: started when a query needs one, kept for the next, replaced when they are not usable."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+from time import monotonic
+
+from lakewarden.errors import Unsupported
+from lakewarden.sql.query_engine.workers.worker import Worker
+
+
+class Pool:
+    """Lends a worker to one query at a time. Safe for threads; a forked process starts workers of its own."""
+
+    def __init__(self, start: Callable[[], Worker], most: int) -> None:
+        self._start = start
+        self._most = most
+        self._begin()
+        self._inherited: list[Worker] = []
+        """Of the process that this one was forked from. Kept, since they are not this one's children to wait for."""
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self.end)
+
+    def _begin(self) -> None:
+        self._changed = Condition()
+        self._idle: list[Worker] = []
+        self._count = 0
+        """Of workers that are idle, busy, or being started."""
+        self._holders = 0
+
+    def hold(self) -> None:
+        """Keeps idle workers until `release`."""
+        with self._changed:
+            self._holders += 1
+
+    def release(self) -> None:
+        """Ends the idle workers if nothing else holds them; a busy one ends after its query."""
+        with self._changed:
+            self._holders -= 1
+            unheld = self._holders <= 0
+        if unheld:
+            self.end()
+
+    def end(self) -> None:
+        """Ends the idle workers. The pool remains usable: the next query starts another."""
+        with self._changed:
+            ended, self._idle = self._idle, []
+            self._count -= len(ended)
+            self._changed.notify_all()
+        for worker in ended:
+            worker.end()
+
+    @contextmanager
+    def worker(self, seconds: float) -> Iterator[Worker]:
+        """Waits for a worker and lends it for the block.
+
+        Raises:
+            Unsupported: all were busy for as long as the query may take.
+            Internal: a worker cannot be started.
+        """
+        lent = self._idle_one(seconds) or self._started()
+        try:
+            yield lent
+        finally:
+            self._take_back(lent)
+
+    def _idle_one(self, seconds: float) -> Worker | None:
+        """An idle worker; None where a new one may be started."""
+        until = monotonic() + seconds
+        with self._changed:
+            while not self._idle:
+                if self._count < self._most:
+                    self._count += 1
+                    return None
+                if not self._changed.wait(max(until - monotonic(), 0)) and not self._idle:
+                    raise Unsupported(
+                        f"all {self._most} processes for queries (sql.workers) were busy for {seconds:g} seconds"
+                        " (sql.timeout_seconds); try again"
+                    )
+            found = self._idle.pop()
+        if found.alive:
+            return found
+        found.end()
+        return self._started()
+
+    def _started(self) -> Worker:
+        started = None
+        try:
+            started = self._start()
+        finally:
+            if started is None:
+                self._leave()
+        return started
+
+    def _take_back(self, worker: Worker) -> None:
+        with self._changed:
+            if worker.usable and self._holders > 0:
+                self._idle.append(worker)
+                self._changed.notify()
+                return
+        worker.end()
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify()
+
+    def _forked(self) -> None:
+        for worker in self._idle:
+            worker.forget()
+        self._inherited += self._idle
+        holders = self._holders
+        self._begin()
+        self._holders = holders

@@ -1,0 +1,66 @@
+"""Statements that take memory or time out of proportion: each ends within its bounds, and this process hardly notices."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lakewarden.sql.query_engine.workers.memory import overall
+from tests.sql.query_engine.heavy import HEAVY
+
+_MEMORY = 64 << 20
+_RESULT = 4 << 20
+_OVERSHOOT = 64 << 20
+"""What this process may take beyond a result: its own copies of a text and its tree."""
+_PLAIN = 256 << 20
+"""More than a worker's interpreter, Arrow and DuckDB take before the first query."""
+
+_RUN = """
+import json, resource, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from lakewarden import Lakehouse, Settings
+from lakewarden.errors import LakewardenError
+from lakewarden.settings import SqlSettings
+from tests.sql.query_engine.heavy import HEAVY
+
+memory, result, place = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+settings = SqlSettings(memory_bytes=memory, result_bytes=result, timeout_seconds=1.0, threads=1, workers=3)
+outcomes = {}
+with Lakehouse.open(place, settings=Settings(sql=settings)) as lake:
+    lake.session(user="nobody", role="anonymous").sql("SELECT 1")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def run(name):
+        try:
+            lake.session(user="nobody", role="anonymous").sql(HEAVY[name])
+            outcomes[name] = ["a result", ""]
+        except LakewardenError as error:
+            outcomes[name] = [error.code, error.message]
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, HEAVY))
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(json.dumps({"outcomes": outcomes, "grown": (after - before) << 10, "child": children << 10}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.disk
+def test_each_ends_within_its_bounds_and_costs_this_process_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = str(tmp_path_factory.mktemp("heavy") / "lake")
+    command = [sys.executable, "-c", _RUN, str(_MEMORY), str(_RESULT), place]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = json.loads(ran.stdout)
+    outcomes = found["outcomes"]
+    assert len(outcomes) == len(HEAVY) >= 40
+    stopped = {name for name, (code, message) in outcomes.items() if code == "UNSUPPORTED" and "(sql." in message}
+    answered = {name for name, (code, _) in outcomes.items() if code == "a result"}
+    assert stopped | answered == set(HEAVY), {name: outcomes[name] for name in set(HEAVY) - stopped - answered}
+    assert len(stopped) > 0.8 * len(HEAVY), answered
+    assert found["grown"] <= 2 * _RESULT + _OVERSHOOT
+    assert found["child"] <= overall(_MEMORY) + _PLAIN

@@ -1,0 +1,98 @@
+"""A text of a session other than the operator's is bounded before anything of it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from lakewarden import Lakehouse, Settings
+from lakewarden.errors import BadSyntax, InvalidArgument
+from lakewarden.settings import SqlSettings
+from lakewarden.sql import parse
+from lakewarden.sql.parse import parse as parsed
+from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.text_bounds import TextBounds
+
+_TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, v TEXT)"
+_BOUNDS = TextBounds(bytes=100, tokens=20, statements=3)
+
+_TOO_LONG = {
+    "an INSERT of 10 MB": (f"INSERT INTO app.t VALUES (1, '{'x' * 10_000_000}')", "sql.text_bytes"),
+    "an IN list of a million": (f"SELECT 1 WHERE 1 IN ({', '.join(map(str, range(1_000_000)))})", "sql.text_bytes"),
+    "20,000 statements": ("SELECT 1;" * 20_000, "sql.text_statements"),
+    "60,000 rows of VALUES": (f"INSERT INTO app.t VALUES {', '.join(f'({n}, n)' for n in range(60_000))}", "sql.text_tokens"),
+    "brackets": ("(" * 200_000, "sql.text_tokens"),
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path_factory.mktemp("texts") / "lake")) as opened:
+        opened.sql(_TABLE)
+        yield opened
+
+
+@pytest.mark.parametrize(("text", "setting"), _TOO_LONG.values(), ids=_TOO_LONG)
+def test_a_text_beyond_its_bounds_is_refused_before_it_is_parsed(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, text: str, setting: str
+) -> None:
+    def statement(*_: object) -> None:
+        raise AssertionError("the text is parsed")
+
+    monkeypatch.setattr(parse, "_statement", statement)
+    session = lake.session(user="nobody", role="anonymous")
+    for call in (session.sql, session.subscribe):
+        with pytest.raises(InvalidArgument, match=rf"are allowed \({setting}\): send several smaller texts"):
+            call(text)
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond"),
+    [
+        ("SELECT '" + "x" * 91 + "'", "SELECT '" + "x" * 92 + "'"),
+        ("SELECT '" + "é" * 45 + "'", "SELECT '" + "é" * 46 + "'"),
+        ("SELECT 1;" * 3, "SELECT 1;" * 4),
+        ("SELECT " + "1 + " * 9 + "1", "SELECT " + "1 + " * 9 + "1 a"),
+    ],
+)
+def test_the_bounds_are_exact(within: str, beyond: str) -> None:
+    assert parsed(within, _BOUNDS)
+    with pytest.raises(InvalidArgument):
+        parsed(beyond, _BOUNDS)
+
+
+def test_the_settings_set_the_bounds(warehouse_uri: str) -> None:
+    settings = Settings(sql=SqlSettings(text_bytes=2000, text_tokens=200, text_statements=2))
+    with Lakehouse.open(warehouse_uri, settings=settings) as lake:
+        session = lake.session(user="ada")
+        for text in ("SELECT '" + "x" * 2000 + "'", "SELECT " + "1, " * 100 + "1", "SHOW TABLES; " * 3):
+            with pytest.raises(InvalidArgument):
+                session.sql(text)
+            assert lake.sql(text), "the operator's texts have no bounds"
+
+
+def test_many_rows_are_written_by_texts_within_the_bounds_or_as_arrow(lake: Lakehouse) -> None:
+    session = lake.session(user="ada")
+    (done,) = session.sql(f"INSERT INTO app.t VALUES {', '.join(f'({n}, NULL)' for n in range(10_000))}")
+    assert done == Affected(10_000)
+    session.table("app.t").write(pa.table({"id": range(10_000, 110_000), "v": ["x"] * 100_000}))
+    (found,) = session.sql("SELECT count(*) AS n FROM app.t")
+    assert isinstance(found, Rows)
+    assert found.to_pylist() == [{"n": 110_000}]
+
+
+def test_the_search_for_secrets_in_a_wrong_text_looks_at_each_word_once(lake: Lakehouse) -> None:
+    """It looks for a password after each of these words: one expression for both took minutes."""
+    with pytest.raises(BadSyntax, match=r"is not closed, or a number is invalid, near "):
+        lake.session(user="ada").sql("USER " * 200_000 + "'")
+
+
+def test_columns_of_one_name_are_told_apart(lake: Lakehouse) -> None:
+    (found,) = lake.session(user="ada").sql("SELECT 1 AS a, 2 AS a_1, 3 AS a, 4 AS a, 5 AS b")
+    assert isinstance(found, Rows)
+    assert found.columns == ["a", "a_1", "a_2", "a_3", "b"]
+    (wide,) = lake.session(user="ada").sql(f"SELECT {', '.join(['1'] * 3000)}")
+    assert isinstance(wide, Rows)
+    assert len(set(wide.columns)) == 3000
