@@ -18,6 +18,10 @@ from lakewarden.settings import described_settings
 from lakewarden.specs import SPECS
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
+from lakewarden.sql.results import Affected, Done, Events, Rows, Started
+from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
+from lakewarden.sql.statement_spec import OnTable as StatementOnTable
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
@@ -36,6 +40,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
+        _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
     }
 
@@ -150,6 +155,37 @@ def operations() -> Iterator[str]:
         options = ", ".join(f"`{option}`" for option in sorted(spec.options))
         right = (spec.act or "") + (", or write for a scope of one's own" if spec.own else "")
         yield _row(f"`{name}`", f"`{spec.prefix}-…`", spec.tables, options, *_cells_of(spec.queueable, spec.plannable), right)
+
+
+def statements() -> Iterator[str]:
+    yield "Each statement with the right that it takes, beside reading the tables of its queries, and its result. A right is that"
+    yield "of [who may do what](access.md). `EXECUTE AS USER 'u' (statement)` runs one as another user. `DRY RUN` returns a"
+    yield "[plan](../operations.md#plans) instead; `FOR ALL USERS` means every scope of the table instead of the session's own."
+    yield ""
+    yield from _table("statement", "what it does", "right", "result")
+    for spec in STATEMENTS.values():
+        results = " or ".join(_RESULTS[kind] for kind in get_args(spec.result) or (spec.result,))
+        yield _row(f"`{spec.syntax}`", spec.does, _right(spec.right), results)
+
+
+_RESULTS = {Done: "a message", Started: "ids of jobs", Rows: "rows", Affected: "a number of rows", Events: "events"}
+_RULES: dict[OwnRule, str] = {
+    "create": "`create` for its type of table",
+    "describe": "`look at what exists`",
+    "job": "`flush` or `compact`",
+    "plan": "that of the planned operation",
+    "read": "`read`",
+}
+
+
+def _right(right: Right) -> str:
+    match right:
+        case InWarehouse(act) | StatementOnTable(act):
+            return f"`{act}`"
+        case OnScopes(operation):
+            return f"`write`; `{act_of(operation)}` a table, `FOR ALL USERS`"
+        case _:
+            return _RULES[right]
 
 
 def _cells_of(*values: bool) -> tuple[str, ...]:

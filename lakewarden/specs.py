@@ -57,5 +57,9 @@ SPECS: Mapping[Operation, OperationSpec] = {
     "repair": OperationSpec("RP"),
 }
 
+Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
+Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
+"""The same as types for callers, since a type checker reads no table."""
+
 QUEUEABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.queueable)
 PLANNABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.plannable)

@@ -6,10 +6,13 @@ import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from lakewarden import Column, Lakehouse
+from lakewarden.report import Operation
+from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Plannable, Queueable
 
 _ROOT = Path(__file__).parent.parent
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text()
@@ -50,3 +53,12 @@ def test_every_directory_of_a_warehouse_is_named(warehouse_uri: str) -> None:
     there = {entry.name.partition("<")[0] for entry in (Path(warehouse_uri) / "_lakewarden").iterdir()}
     assert len(there) > 12
     assert there <= named, there - named
+
+
+def test_an_operation_has_its_row_its_types_and_its_job() -> None:
+    """What "Add an operation" lists; `drop`, `import` and `repair` have no Dagster job of their own."""
+    assert set(get_args(Operation)) == set(SPECS)
+    assert get_args(Queueable) == QUEUEABLE
+    assert get_args(Plannable) == PLANNABLE
+    jobs = {path.stem for path in (_ROOT / "jobs").glob("*.py")}
+    assert set(SPECS) - jobs == {"drop", "import", "repair"}

@@ -7,7 +7,8 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.operations.evict import evict
 from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, targets_of
-from lakewarden.state.job import Job, Queueable
+from lakewarden.specs import Queueable
+from lakewarden.state.job import Job
 from lakewarden.state.jobs import JobLog
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse

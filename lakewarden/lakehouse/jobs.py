@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.operations.request import Selection
+from lakewarden.specs import Queueable
 
 if TYPE_CHECKING:
-    from lakewarden.state.job import Job, Queueable
+    from lakewarden.state.job import Job
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.status import Status
-from lakewarden.operations.request import Plannable, PlanOptions, Request, Selection, new_request
+from lakewarden.operations.request import PlanOptions, Request, Selection, new_request
+from lakewarden.specs import Plannable
 
 if TYPE_CHECKING:
     from lakewarden.operations.plans.value import Plan

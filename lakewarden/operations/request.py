@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.report import Operation
@@ -31,10 +31,6 @@ class Selection:
     @classmethod
     def of(cls, job: Job) -> Selection:
         return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
-
-
-Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
-"""The operations that can be planned: `specs.PLANNABLE`, for callers' types."""
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.select import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
-from lakewarden.sql.rights import Ask, Made, asks_of, check_capability
+from lakewarden.sql.rights import Made, asks_of, check_requirement
+from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
 from lakewarden.sql.statements.rows import Delete, Insert, Update
 from lakewarden.sql.statements.tables import CreateView
-from lakewarden.sql.statements.upkeep import ApplyPlan
 
 
 @dataclass(frozen=True)
@@ -76,25 +76,19 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     _check_known(context, statement)
     if isinstance(statement, ExecuteAs):
         return Bound(statement, context, bind(context.through(_glance(context, statement.user)), statement.statement, made))
-    for ask in _asks_of(context, statement, made):
+    spec = STATEMENTS[type(statement)]
+    for ask in asks_of(context, statement, spec.right, made):
         context.door.allow(ask.act, ask.table)
     readable = {}
     for table in _read_by(context, statement, made):
         context.door.allow("read", table)
         readable[table.name] = table
-    check_capability(context, statement, made)
+    if spec.requires is not None:
+        check_requirement(context, statement, spec.requires, made)
     with context.door.watched("query"):
         for query in queries_of(statement):
             context.engine.check(text_of(query), context.limits)
     return Bound(statement, replace(context, readable=readable))
-
-
-def _asks_of(context: Context, statement: Statement, made: Made) -> Iterator[Ask]:
-    if isinstance(statement, ApplyPlan):
-        from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
-
-        return asks_of_plan(context, statement)
-    return asks_of(context, statement, made)
 
 
 def _check_known(context: Context, statement: Statement) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.sql.bind import Bound
-from lakewarden.sql.queries import select
+from lakewarden.sql.context import Context
 from lakewarden.sql.results import Result
-from lakewarden.sql.statements.rows import Explain, Query
+from lakewarden.sql.specs import STATEMENTS
+from lakewarden.sql.statement_spec import Audited, StatementSpec
+from lakewarden.sql.statements.base import Ref, Statement
 
 if TYPE_CHECKING:
     from lakewarden.rows.files import Upload
+
+Handler = Callable[[Context, Any], Result]
 
 
 def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
@@ -21,10 +26,19 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
     """
     bound = bound.entered()
     statement, context = bound.statement, replace(bound.context, uploads=uploads)
-    if isinstance(statement, Query):
-        return select.run(context, statement.query)
-    if isinstance(statement, Explain):
-        return select.explain(context, statement.query)
-    from lakewarden.sql.handlers.dispatch import handle  # imports all operations, which a query does not need
+    spec = STATEMENTS[type(statement)]
+    result = handler_of(spec)(context, statement)
+    if spec.audited is not None:
+        context.door.audit.note(context.principal, spec.audited.action, _target(context, statement, spec.audited))
+    return result
 
-    return handle(context, statement)
+
+def _target(context: Context, statement: Statement, audited: Audited) -> str:
+    """A table or view by its whole name, anything else by its id."""
+    found = getattr(statement, audited.field)
+    return f"{audited.kind}:{context.named(found) if isinstance(found, Ref) else found}"
+
+
+def handler_of(spec: StatementSpec) -> Handler:
+    module, _, name = spec.handler.partition(".")
+    return cast("Handler", getattr(import_module(f"lakewarden.sql.handlers.{module}"), name))

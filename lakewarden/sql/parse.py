@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.depth import deeper
-from lakewarden.sql.grammar import namespaces, rows, show, storages, tables, upkeep, users
+from lakewarden.sql.grammar import rows, upkeep
 from lakewarden.sql.reader import STUMBLES, Lakewarden, Misread, Reader, bad_syntax, place_of
+from lakewarden.sql.specs import grammars, objects
+from lakewarden.sql.statement_spec import Grammar
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden, Placed
-from lakewarden.sql.statements.rows import Explain, Query, Subscribe
+from lakewarden.sql.statements.rows import Query, Subscribe
 from lakewarden.sql.text_bounds import TextBounds
 
 _DIALECT = Lakewarden()
@@ -95,99 +97,28 @@ def _statement(tokens: list[Token], text: str) -> Statement:
 
 
 def _any(read: Reader) -> Statement:
-    for words, grammar in _GRAMMARS.items():
+    for words, grammar in _GRAMMARS.get(read.keyword, {}).items():
         if read.word(*words.split()):
             return grammar(read)
-    for word in _FORBIDDEN:
+    for word, around in _OTHERS.items():
         if read.word(word):
+            return around(read)
+    if verb := next((verb for verb in _VERBS if read.word(verb)), None):
+        return _not_ours(read, verb)
+    for refusals, refused in ((_FORBIDDEN, Forbidden), (_DECLINED, Declined)):
+        if found := next((word for word in refusals if read.word(word)), None):
             read.rest()
-            return Forbidden(word)
-    for word in _DECLINED:
-        if read.word(word):
-            read.rest()
-            return Declined(word)
-    if any(read.word(word) for word in _QUERIES) or read.symbol(TokenType.L_PAREN):
-        read._retreat(read._index - 1)
+            return refused(found)
+    if read.symbol(TokenType.L_PAREN):
         return rows.query(read)
     raise read.failure("expected a statement such as SELECT, INSERT, CREATE or SHOW")
 
 
-def _create(read: Reader) -> Statement:
-    if read.word("OR", "REPLACE"):
-        read.expect("VIEW")
-        return tables.create_view(read, or_replace=True)
-    prefix = _table_prefix(read)
-    if prefix is not None:
-        return tables.create_table(read, prefix)
-    match _other(read) or read.one_of("TABLE", "NAMESPACE", "STORAGE", "USER", "VIEW"):
-        case "TABLE":
-            return tables.create_table(read, None)
-        case "NAMESPACE":
-            return namespaces.create_namespace(read)
-        case "STORAGE":
-            return storages.create_storage(read)
-        case "USER":
-            return users.create_user(read)
-        case "VIEW":
-            return tables.create_view(read, or_replace=False)
-        case word:
-            return _elsewhere(read, f"CREATE {word}", word in _FUNCTIONS)
-
-
-def _alter(read: Reader) -> Statement:
-    if _table_prefix(read) is not None:
-        return tables.alter_table(read)
-    match _other(read) or read.one_of("TABLE", "NAMESPACE", "STORAGE", "USER", "VIEW"):
-        case "TABLE":
-            return tables.alter_table(read)
-        case "NAMESPACE":
-            return namespaces.alter_namespace(read)
-        case "STORAGE":
-            return storages.alter_storage(read)
-        case "USER":
-            return users.alter_user(read)
-        case word:
-            return _elsewhere(read, f"ALTER {word}", word in _FUNCTIONS)
-
-
-def _drop(read: Reader) -> Statement:
-    prefix = _table_prefix(read)
-    if prefix is not None:
-        return tables.drop_table(read, prefix)
-    match _other(read) or read.one_of("TABLE", "NAMESPACE", "STORAGE", "USER", "VIEW"):
-        case "TABLE":
-            return tables.drop_table(read, None)
-        case "NAMESPACE":
-            return namespaces.drop_namespace(read)
-        case "STORAGE":
-            return storages.drop_storage(read)
-        case "USER":
-            return users.drop_user(read)
-        case "VIEW":
-            return tables.drop_view(read)
-        case word:
-            return _elsewhere(read, f"DROP {word}", word in _FUNCTIONS)
-
-
-def _other(read: Reader) -> str | None:
-    """Kinds of objects that are recognized and not supported."""
-    return next((word for word in (*_TOPICS, *_FUNCTIONS) if read.word(word)), None)
-
-
-def _elsewhere(read: Reader, what: str, forbidden: bool) -> Statement:
+def _not_ours(read: Reader, verb: str) -> Statement:
+    """CREATE, ALTER or DROP of something that it does not take, though another of them may."""
+    word = next((word for word in (*_TOPICS, *_FUNCTIONS) if read.word(word)), None) or read.one_of(*_OBJECTS)
     read.rest()
-    return Forbidden(what) if forbidden else Declined(what)
-
-
-def _table_prefix(read: Reader) -> str | None:
-    return next((kind for kind in tables.TYPES if read.word(kind, "TABLE")), None)
-
-
-def _set(read: Reader) -> Statement:
-    if read.word("NAMESPACE"):
-        return namespaces.use(read)
-    read.rest()
-    return Forbidden("SET")
+    return Forbidden(f"{verb} {word}") if word in _FUNCTIONS else Declined(f"{verb} {word}")
 
 
 def _execute(read: Reader) -> Statement:
@@ -203,38 +134,12 @@ def _execute(read: Reader) -> Statement:
     return ExecuteAs(user, _statement(next(_split(inner)), read.sql))
 
 
-def _explain(read: Reader) -> Statement:
-    return Explain(read.query())
-
-
-_GRAMMARS: dict[str, Callable[[Reader], Statement]] = {
-    "CREATE": _create,
-    "ALTER": _alter,
-    "DROP": _drop,
-    "USE": namespaces.use,
-    "SET": _set,
-    "SHOW": show.show,
-    "DESCRIBE": show.describe,
-    "DESC": show.describe,
-    "STORAGE": storages.storage,
-    "INSERT": rows.insert,
-    "UPDATE": rows.update,
-    "DELETE": rows.delete,
-    "EXECUTE": _execute,
-    "EXPLAIN": _explain,
-    "EXPORT": upkeep.export,
-    "IMPORT": upkeep.import_,
-    "BACKUP": upkeep.backup,
-    "RESTORE": upkeep.restore,
-    "OPTIMIZE": upkeep.optimize,
-    "VACUUM": upkeep.vacuum,
-    "APPLY": upkeep.apply,
-    "KILL": upkeep.kill,
-    "SUBSCRIBE": upkeep.subscribe,
-}
-_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+_GRAMMARS = grammars()
+_OBJECTS = objects("CREATE")
+_OTHERS: dict[str, Grammar] = {"EXECUTE": _execute, "IMPORT": upkeep.import_, "BACKUP": upkeep.backup}
+_VERBS = ("CREATE", "ALTER", "DROP")
 _FORBIDDEN = (
-    *("COPY", "ATTACH", "DETACH", "PRAGMA", "RESET", "INSTALL", "LOAD", "CALL", "CHECKPOINT", "PREPARE", "DEALLOCATE"),
+    *("SET", "COPY", "ATTACH", "DETACH", "PRAGMA", "RESET", "INSTALL", "LOAD", "CALL", "CHECKPOINT", "PREPARE", "DEALLOCATE"),
     *("SUMMARIZE", "GRANT", "REVOKE", "CONNECT", "DISCONNECT", "FORCE"),
 )
 _DECLINED = (

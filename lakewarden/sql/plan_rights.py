@@ -11,7 +11,7 @@ from lakewarden.operations.request import Request
 from lakewarden.scope import TableName
 from lakewarden.specs import SPECS
 from lakewarden.sql.context import Context
-from lakewarden.sql.rights import Ask
+from lakewarden.sql.statement_spec import Ask
 from lakewarden.sql.statements.upkeep import ApplyPlan
 from lakewarden.warehouse import live_tables
 

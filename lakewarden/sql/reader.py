@@ -87,6 +87,12 @@ class Reader(DuckDBParser):
         """Where the next token begins in the text."""
         return self._curr.start if self._curr else len(self.sql)
 
+    @property
+    def keyword(self) -> str:
+        """The next word, in capitals; empty at the end and at quoted text."""
+        words = [] if not self._curr or self._curr.token_type in _QUOTED else self._curr.text.upper().split()
+        return words[0] if words else ""
+
     def word(self, *words: str) -> bool:
         """Reads these keywords if they come next. Quoted text is never a keyword."""
         index = self._index

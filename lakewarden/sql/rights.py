@@ -1,127 +1,65 @@
-"""The rights that each statement needs, and the types of table that it applies to."""
+"""The rights that statements need, and the types of table that they apply to: what `sql.specs` means for a statement at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from lakewarden.access.gate import Guarded, TableOf, require
-from lakewarden.access.rights import AccessLevel, Act, Capability, TableAct, WarehouseAct
+from lakewarden.access.gate import TableOf, require
+from lakewarden.access.rights import AccessLevel, TableAct
 from lakewarden.catalog.options import check_type
 from lakewarden.scope import TableName
+from lakewarden.specs import SPECS
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import SYSTEM
+from lakewarden.sql.statement_spec import Ask, InWarehouse, OnScopes, OnTable, OwnRule, Requirement, Right, act_of
+from lakewarden.sql.statements.base import OnScopes as Ranged
+from lakewarden.sql.statements.base import OnTable as Tabled
 from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
-from lakewarden.sql.statements.rows import Delete, Insert, Update
-from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
-from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
-from lakewarden.sql.statements.upkeep import (
-    ExportUserData,
-    KillJob,
-    KillLiveQuery,
-    MoveTable,
-    Optimize,
-    Restore,
-    StorageJob,
-    Vacuum,
-)
-from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
-
-_WAREHOUSE: dict[type, WarehouseAct] = {
-    CreateNamespace: "manage namespaces",
-    DropNamespace: "manage namespaces",
-    AlterNamespace: "manage namespaces",
-    UseNamespace: "look at what exists",
-    Show: "look at what exists",
-    ShowTables: "look at what exists",
-    Describe: "look at what exists",
-    CreateView: "create views",
-    DropView: "create views",
-    CreateStorage: "manage storages",
-    AlterStorage: "manage storages",
-    DropStorage: "manage storages",
-    CheckStorage: "check storages",
-    CreateUser: "manage users",
-    AlterUser: "manage users",
-    DropUser: "manage users",
-    KillJob: "kill jobs",
-    KillLiveQuery: "kill jobs",
-    ExportUserData: "export their own data",
-}
-
-_ON_TABLE: dict[type, TableAct] = {
-    AlterTable: "alter",
-    DropTable: "drop",
-    Insert: "write",
-    Update: "write",
-    Delete: "write",
-    MoveTable: "move",
-}
-"""What is done to the table that a statement names."""
-
-_ACTS: dict[type, str] = {
-    Insert: "ON CONFLICT",
-    StorageJob: "flushes and compactions",
-    MoveTable: "moves between storages",
-    DescribeHistory: "DESCRIBE HISTORY",
-}
-"""The name, in errors, of a statement that a table's type does not support; by default that of its class."""
+from lakewarden.sql.statements.show import Describe
+from lakewarden.sql.statements.tables import CreateTable
+from lakewarden.sql.statements.upkeep import ApplyPlan, StorageJob
 
 Made = dict[TableName, TableOf]
 """Tables that a text creates before the current statement."""
 
 
-@dataclass(frozen=True)
-class Ask:
-    """An act, and its table if it has one."""
+def asks_of(context: Context, statement: Statement, right: Right, made: Made) -> Iterator[Ask]:
+    """The acts that a statement needs, except for the tables that its queries read."""
+    match right:
+        case InWarehouse(act):
+            yield Ask(act)
+        case OnTable(act):
+            yield _on(context, _table_of(statement), act, made)
+        case OnScopes(operation):
+            own = SPECS[operation].own and not (isinstance(statement, Ranged) and statement.all_users)
+            yield _on(context, _table_of(statement), "write" if own else act_of(operation), made)
+        case _:
+            yield from _RULES[right](context, statement, made)
 
-    act: Act
-    table: Guarded | None = None
 
-
-def check_capability(context: Context, statement: Statement, made: Made) -> None:
+def check_requirement(context: Context, statement: Statement, required: Requirement, made: Made) -> None:
     """Raises:
     Unsupported: the statement's table is of a type that does not support it.
     """
-    match statement:
-        case Update():
-            capability: Capability = "updates"
-        case Insert() if statement.conflict is not None:
-            capability = "updates"
-        case StorageJob() | MoveTable() | Optimize() | Vacuum() | Restore() | DescribeHistory():
-            capability = "cold tier"
-        case _:
-            return
-    if statement.table is None:
+    ref: Ref | None = getattr(statement, "table", None)
+    if ref is None or not required.holds_for(statement):
         return
-    name = context.named(statement.table)
+    name = context.named(ref)
     table = context.guarded(name) or made.get(name)
     if table is not None:
-        require(table, capability, _ACTS.get(type(statement), type(statement).__name__.upper()))
+        require(table, required.capability, required.what)
 
 
-def asks_of(context: Context, statement: Statement, made: Made) -> Iterator[Ask]:
-    """The rights that a statement needs, except for the tables that its queries read."""
-    act = _WAREHOUSE.get(type(statement))
-    if act is not None:
-        yield Ask(act)
-    match statement:
-        case CreateTable():
-            yield from _create(context, statement, made)
-        case StorageJob():
-            yield from _job(context, statement, made)
-        case Optimize() | Vacuum() | Restore():
-            yield from _on(context, statement.table, "maintain every scope of" if statement.all_users else "write", made)
-        case Describe() if context.named(statement.table).namespace != SYSTEM:
-            pass  # reads columns, not rows
-        case AlterTable() | DropTable() | MoveTable() | Insert() | Update() | Delete():
-            yield from _on(context, statement.table, _ON_TABLE[type(statement)], made)
-        case Describe() | DescribeHistory() | ShowStats():
-            yield from _on(context, statement.table, "read", made)
-        case _:
-            pass  # names no table outside its queries
+def _table_of(statement: Statement) -> Ref:
+    assert isinstance(statement, Tabled), "a right on a table belongs to a statement about one"
+    return statement.table
+
+
+def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
+    """A table that does not exist needs no right, and is not an error yet: an earlier statement may create it."""
+    name = context.named(ref)
+    return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
 def _create(context: Context, statement: CreateTable, made: Made) -> Iterator[Ask]:
@@ -139,15 +77,30 @@ def _level(text: str) -> AccessLevel:
     return levels.get(text, "PRIVATE")
 
 
-def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Iterator[Ask]:
-    """A table that does not exist needs no right, and is not an error yet: an earlier statement may create it."""
-    name = context.named(ref)
-    table = context.guarded(name) or made.get(name)
-    yield Ask(act, table or TableOf(name, "USER"))
+def _describe(context: Context, statement: Describe, made: Made) -> Iterator[Ask]:
+    yield Ask("look at what exists")
+    if context.named(statement.table).namespace == SYSTEM:  # a table's columns are no rows
+        yield _on(context, statement.table, "read", made)
 
 
 def _job(context: Context, statement: StorageJob, made: Made) -> Iterator[Ask]:
+    act = act_of(statement.operation)
     if statement.table is not None:
-        yield from _on(context, statement.table, statement.operation, made)
+        yield _on(context, statement.table, act, made)
     else:
-        yield Ask(statement.operation, TableOf(TableName(statement.namespace or context.namespace or "", ""), "USER"))
+        yield Ask(act, TableOf(TableName(statement.namespace or context.namespace or "", ""), "USER"))
+
+
+def _plan(context: Context, statement: ApplyPlan, _: Made) -> Iterator[Ask]:
+    from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
+
+    return asks_of_plan(context, statement)
+
+
+_RULES: Mapping[OwnRule, Callable[[Context, Any, Made], Iterator[Ask]]] = {
+    "create": _create,
+    "describe": _describe,
+    "job": _job,
+    "plan": _plan,
+    "read": lambda *_: iter(()),
+}

@@ -17,8 +17,6 @@ from lakewarden.specs import SPECS
 from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]
-Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
-"""`specs.QUEUEABLE` as a type for callers."""
 
 ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"})
 

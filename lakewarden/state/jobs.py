@@ -14,13 +14,12 @@ from datetime import datetime, timedelta
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.report import Operation, ScopeReport
-from lakewarden.specs import QUEUEABLE
+from lakewarden.specs import QUEUEABLE, Queueable
 from lakewarden.state.active_jobs import claim_key
 from lakewarden.state.erasures import Erasures
 from lakewarden.state.job import (
     Job,
     JobStatus,
-    Queueable,
     decode,
     encode,
     idempotency_key,

@@ -23,12 +23,11 @@ from lakewarden.operations.plans import store as plan_store
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import Plan
-from lakewarden.operations.request import Plannable, Request
+from lakewarden.operations.request import Request
 from lakewarden.operations.vacuum.scope import VacuumOptions, replan_vacuum, run_vacuum
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
-from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS
-from lakewarden.state.job import Queueable
+from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Plannable, Queueable
 from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong

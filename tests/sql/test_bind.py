@@ -33,7 +33,7 @@ def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
         yield lake
 
 
-class Selection:
+class Questions:
     """Counts what the gate is asked, and looks at the catalog."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
@@ -70,14 +70,14 @@ def test_the_gate_is_asked_once_for_each_act(
     lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, text: str, acts: list[str]
 ) -> None:
     session = lake.session(user="u")
-    asked = Selection(monkeypatch)
+    asked = Questions(monkeypatch)
     session.sql(text)
     assert asked.acts == Counter(acts)
 
 
 def test_a_query_looks_at_the_catalog_once(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     session = lake.session(user="u")
-    asked = Selection(monkeypatch)
+    asked = Questions(monkeypatch)
     session.sql("SELECT 1")
     assert asked.looks == 1
 

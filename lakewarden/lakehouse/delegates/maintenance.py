@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Unpack, overload
 
 from lakewarden.lakehouse.nouns import Nouns
-from lakewarden.operations.request import Plannable, PlanOptions, Request
+from lakewarden.operations.request import PlanOptions, Request
 from lakewarden.planning.pending import Due, Pending
 from lakewarden.scope import Scope
+from lakewarden.specs import Plannable
 
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.clock import Pause, wait
 from lakewarden.lakehouse.nouns import Nouns
+from lakewarden.specs import Queueable
 from lakewarden.state.live_queries import LiveQuery
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
-    from lakewarden.state.job import Job, Queueable
+    from lakewarden.state.job import Job
 
 
 class WorkDelegates(Nouns):

@@ -9,7 +9,7 @@ from sqlglot import exp
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.rows import Assignment, Delete, FileValue, Insert, OnConflict, Query, Update
+from lakewarden.sql.statements.rows import Assignment, Delete, Explain, FileValue, Insert, OnConflict, Query, Update
 
 _INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name"})
 _UPDATE_PARTS = frozenset({"this", "expressions", "where"})
@@ -97,7 +97,13 @@ def delete(read: Reader) -> Statement:
 
 
 def query(read: Reader) -> Statement:
+    """Reads a query from its first word on, which was read to tell what it is."""
+    read._retreat(read._index - 1)
     return Query(read.query())
+
+
+def explain(read: Reader) -> Statement:
+    return Explain(read.query())
 
 
 def _where(found: exp.Expr, what: str, table: Ref) -> exp.Expr:

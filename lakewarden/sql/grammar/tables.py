@@ -221,13 +221,19 @@ def drop_table(read: Reader, prefix: str | None) -> Statement:
     return DropTable(read.ref(), prefix, there)
 
 
-def create_view(read: Reader, *, or_replace: bool) -> Statement:
+def create_view(read: Reader, *, or_replace: bool = False) -> Statement:
     missing = if_not_exists(read)
     view = read.ref("a view")
     read.expect("AS")
     start = read.here
     query = read.query()
     return CreateView(view, read.since(start), query, or_replace, missing)
+
+
+def replace_view(read: Reader) -> Statement:
+    """Reads what follows CREATE OR REPLACE."""
+    read.expect("VIEW")
+    return create_view(read, or_replace=True)
 
 
 def drop_view(read: Reader) -> Statement:

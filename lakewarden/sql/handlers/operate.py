@@ -16,9 +16,10 @@ from lakewarden.operations.export.run import own_place
 from lakewarden.operations.request import Request, Selection
 from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
+from lakewarden.specs import Queueable
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
-from lakewarden.sql.results import Done, Result, Row, Rows, Started, listing
+from lakewarden.sql.results import Done, Row, Rows, Started, listing
 from lakewarden.sql.statements.upkeep import (
     ApplyPlan,
     ExportUserData,
@@ -31,7 +32,7 @@ from lakewarden.sql.statements.upkeep import (
     Vacuum,
 )
 from lakewarden.state.active_jobs import AlreadyActive
-from lakewarden.state.job import Job, Queueable, outcome_of
+from lakewarden.state.job import Job, outcome_of
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.warehouse import cold_tables
 
@@ -39,7 +40,7 @@ _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 
-def storage_job(context: Context, statement: StorageJob) -> Result:
+def storage_job(context: Context, statement: StorageJob) -> Started | Done | Rows:
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
     one = statement.table is not None
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
@@ -62,7 +63,9 @@ def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
     return tables
 
 
-def _started(context: Context, operation: Literal["flush", "compact"], tables: Sequence[Table], *, several: bool) -> Result:
+def _started(
+    context: Context, operation: Literal["flush", "compact"], tables: Sequence[Table], *, several: bool
+) -> Started | Done:
     """New jobs for the tables that have work and no active job."""
     due = [table for table in tables if not _idle(context, operation, table)]
     if not due:
@@ -114,7 +117,7 @@ def _requested(
         return None
 
 
-def export_user_data(context: Context, _: ExportUserData) -> Result:
+def export_user_data(context: Context, _: ExportUserData) -> Started | Done:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
     job = _requested(context, "export", user=context.principal.user)
     if job is None:
@@ -140,7 +143,7 @@ def _check_done(context: Context, ids: Sequence[str]) -> None:
             raise Conflict(f"job {job.job_id} failed: {job.message}")
 
 
-def move_table(context: Context, statement: MoveTable) -> Result:
+def move_table(context: Context, statement: MoveTable) -> Started | Done:
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
     if statement.storage is None:
@@ -173,7 +176,7 @@ def apply_plan(context: Context, statement: ApplyPlan) -> Done:
     return _told(f"plan {statement.id}", reports) if reports else Done("skipped: nothing was planned")
 
 
-def optimize(context: Context, statement: Optimize) -> Result:
+def optimize(context: Context, statement: Optimize) -> Done | Rows:
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
     request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder)
@@ -184,7 +187,7 @@ def _as_declared(table: Table, name: str) -> str:
     return next((each for each in table.schema.names if each.lower() == name.lower()), name)
 
 
-def vacuum(context: Context, statement: Vacuum) -> Result:
+def vacuum(context: Context, statement: Vacuum) -> Done | Rows:
     table = context.table(statement.table)
     hours, force = statement.retain_hours, statement.force
     request = Request("vacuum", (str(table.name),), _whose(context, table, statement), retain_hours=hours, force=force)
@@ -203,7 +206,7 @@ def _files(reports: Sequence[ScopeReport]) -> Rows:
     return listing({"path": pa.string(), "plan_id": pa.string()}, found)
 
 
-def restore(context: Context, statement: Restore) -> Result:
+def restore(context: Context, statement: Restore) -> Done | Rows:
     table = context.table(statement.table)
     if statement.all_users and statement.version is not None:
         raise InvalidArgument("RESTORE … FOR ALL USERS takes TIMESTAMP AS OF: each scope has its own versions")

@@ -1,0 +1,386 @@
+"""The properties of each SQL statement, in one table that the parser, the gate, the execution and the reference read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from lakewarden.sql.grammar import namespaces, rows, show, storages, tables, upkeep, users
+from lakewarden.sql.results import Affected, Done, Events, Rows, Started
+from lakewarden.sql.statement_spec import (
+    Audited,
+    Grammar,
+    InWarehouse,
+    OnScopes,
+    OnTable,
+    Requirement,
+    StatementSpec,
+    operation_right,
+)
+from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Query, Subscribe, Update
+from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
+from lakewarden.sql.statements.upkeep import (
+    ApplyPlan,
+    ExportUserData,
+    KillJob,
+    KillLiveQuery,
+    MoveTable,
+    Optimize,
+    Restore,
+    StorageJob,
+    Vacuum,
+)
+from lakewarden.sql.statements.users import AlterUser, CreateUser, DropUser
+
+
+def _table_words(verb: str) -> dict[str, str | None]:
+    """CREATE TABLE, and CREATE USER TABLE and so on, each with the type that it names."""
+    return {f"{verb} TABLE": None, **{f"{verb} {kind} TABLE": kind for kind in tables.TYPES}}
+
+
+def _cold(what: str) -> Requirement:
+    return Requirement("cold tier", what)
+
+
+_SELECTS: Mapping[str, Grammar] = dict.fromkeys(("SELECT", "WITH", "FROM", "VALUES", "TABLE"), rows.query)
+_SHOW: Mapping[str, Grammar] = {"SHOW": show.show}
+_DESCRIBE: Mapping[str, Grammar] = {"DESCRIBE": show.describe, "DESC": show.describe}
+_STORAGE: Mapping[str, Grammar] = {"STORAGE": storages.storage}
+_KILL: Mapping[str, Grammar] = {"KILL": upkeep.kill}
+
+STATEMENTS: Mapping[type[Statement], StatementSpec] = {
+    CreateTable: StatementSpec(
+        "CREATE [USER, SHARED or STREAM] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
+        " [PRIMARY KEY (…)]) [WITH (KEY = value, …)]",
+        "creates a table",
+        {words: partial(tables.create_table, prefix=kind) for words, kind in _table_words("CREATE").items()},
+        "create",
+        "define.create_table",
+        Done,
+        audited=Audited("CREATE_TABLE", "table", "table"),
+    ),
+    AlterTable: StatementSpec(
+        "ALTER TABLE t ADD [COLUMN] [IF NOT EXISTS] c type […], DROP [COLUMN] c, RENAME COLUMN c TO d,"
+        " MODIFY COLUMN c type [NOT NULL], ALTER COLUMN c SET or DROP NOT NULL or DEFAULT,"
+        " SET TBLPROPERTIES (…) or SET ACCESS LEVEL …",
+        "changes a table's columns or options",
+        dict.fromkeys(_table_words("ALTER"), tables.alter_table),
+        OnTable("alter"),
+        "define.alter_table",
+        Done,
+        audited=Audited("ALTER_TABLE", "table", "table"),
+    ),
+    DropTable: StatementSpec(
+        "DROP [USER, SHARED or STREAM] TABLE [IF EXISTS] t",
+        "removes a table with its data; returns when it is gone",
+        {words: partial(tables.drop_table, prefix=kind) for words, kind in _table_words("DROP").items()},
+        operation_right("drop"),
+        "define.drop_table",
+        Done,
+        audited=Audited("DROP_TABLE", "table", "table"),
+    ),
+    CreateNamespace: StatementSpec(
+        "CREATE NAMESPACE [IF NOT EXISTS] n",
+        "creates a namespace",
+        {"CREATE NAMESPACE": namespaces.create_namespace},
+        InWarehouse("manage namespaces"),
+        "define.create_namespace",
+        Done,
+        audited=Audited("CREATE_NAMESPACE", "namespace", "name"),
+    ),
+    AlterNamespace: StatementSpec(
+        "ALTER NAMESPACE n SET DESCRIPTION '…'",
+        "describes a namespace",
+        {"ALTER NAMESPACE": namespaces.alter_namespace},
+        InWarehouse("manage namespaces"),
+        "define.alter_namespace",
+        Done,
+        audited=Audited("ALTER_NAMESPACE", "namespace", "name"),
+    ),
+    DropNamespace: StatementSpec(
+        "DROP NAMESPACE [IF EXISTS] n [CASCADE]",
+        "removes a namespace; with CASCADE its tables too",
+        {"DROP NAMESPACE": namespaces.drop_namespace},
+        InWarehouse("manage namespaces"),
+        "define.drop_namespace",
+        Done,
+        audited=Audited("DROP_NAMESPACE", "namespace", "name"),
+    ),
+    UseNamespace: StatementSpec(
+        "USE n",
+        "chooses the session's namespace",
+        {"USE": namespaces.use, "SET NAMESPACE": namespaces.use},
+        InWarehouse("look at what exists"),
+        "define.use_namespace",
+        Done,
+    ),
+    CreateStorage: StatementSpec(
+        "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"
+        ' [CONFIG \'{"endpoint": "…", "path_style": true}\'] […]',
+        "tries a place and makes it a storage",
+        {"CREATE STORAGE": storages.create_storage},
+        InWarehouse("manage storages"),
+        "define.create_storage",
+        Done,
+        audited=Audited("CREATE_STORAGE", "storage"),
+    ),
+    AlterStorage: StatementSpec(
+        "ALTER STORAGE s SET … '…'",
+        "changes a storage",
+        {"ALTER STORAGE": storages.alter_storage},
+        InWarehouse("manage storages"),
+        "define.alter_storage",
+        Done,
+        audited=Audited("ALTER_STORAGE", "storage"),
+    ),
+    DropStorage: StatementSpec(
+        "DROP STORAGE [IF EXISTS] s",
+        "removes a storage that no table uses",
+        {"DROP STORAGE": storages.drop_storage},
+        InWarehouse("manage storages"),
+        "define.drop_storage",
+        Done,
+        audited=Audited("DROP_STORAGE", "storage"),
+    ),
+    CheckStorage: StatementSpec(
+        "STORAGE CHECK s [EXTENDED]",
+        "tries a storage",
+        _STORAGE,
+        InWarehouse("check storages"),
+        "show.check_storage",
+        Rows,
+    ),
+    CreateUser: StatementSpec(
+        "CREATE USER u WITH PASSWORD '…' ROLE r […]",
+        "creates a user",
+        {"CREATE USER": users.create_user},
+        InWarehouse("manage users"),
+        "define.create_user",
+        Done,
+    ),
+    AlterUser: StatementSpec(
+        "ALTER USER u SET …",
+        "changes a user",
+        {"ALTER USER": users.alter_user},
+        InWarehouse("manage users"),
+        "define.alter_user",
+        Done,
+    ),
+    DropUser: StatementSpec(
+        "DROP USER [IF EXISTS] u",
+        "removes a user from the catalog; the rows stay",
+        {"DROP USER": users.drop_user},
+        InWarehouse("manage users"),
+        "define.drop_user",
+        Done,
+    ),
+    CreateView: StatementSpec(
+        "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS SELECT …",
+        "keeps a query under a name",
+        {"CREATE VIEW": tables.create_view, "CREATE OR REPLACE": tables.replace_view},
+        InWarehouse("create views"),
+        "define.create_view",
+        Done,
+        audited=Audited("CREATE_VIEW", "view", "view"),
+    ),
+    DropView: StatementSpec(
+        "DROP VIEW [IF EXISTS] v",
+        "removes a view",
+        {"DROP VIEW": tables.drop_view},
+        InWarehouse("create views"),
+        "define.drop_view",
+        Done,
+        audited=Audited("DROP_VIEW", "view", "view"),
+    ),
+    Insert: StatementSpec(
+        "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]]",
+        "adds rows",
+        {"INSERT": rows.insert},
+        OnTable("write"),
+        "change.insert",
+        Affected,
+        requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
+    ),
+    Update: StatementSpec(
+        "UPDATE t SET … WHERE …",
+        "changes rows",
+        {"UPDATE": rows.update},
+        OnTable("write"),
+        "change.update",
+        Affected,
+        requires=Requirement("updates", "UPDATE"),
+    ),
+    Delete: StatementSpec(
+        "DELETE FROM t WHERE …",
+        "removes rows",
+        {"DELETE": rows.delete},
+        OnTable("write"),
+        "change.delete",
+        Affected,
+    ),
+    Query: StatementSpec(
+        "SELECT …",
+        "reads rows",
+        _SELECTS,
+        "read",
+        "query.query",
+        Rows,
+    ),
+    Explain: StatementSpec(
+        "EXPLAIN SELECT …",
+        "shows how a query would run",
+        {"EXPLAIN": rows.explain},
+        "read",
+        "query.explain",
+        Rows,
+    ),
+    Subscribe: StatementSpec(
+        "SUBSCRIBE TO t [WHERE …] [OPTIONS (…)] or SUBSCRIBE TO SELECT … FROM t [WHERE …] [OPTIONS (…)]",
+        "returns the events that a subscription begins with",
+        {"SUBSCRIBE": upkeep.subscribe},
+        "read",
+        "subscribe.peek",
+        Events,
+    ),
+    Show: StatementSpec(
+        "SHOW NAMESPACES, STORAGES, MANIFEST or EXPORT",
+        "lists what exists",
+        _SHOW,
+        InWarehouse("look at what exists"),
+        "show.show",
+        Rows,
+    ),
+    ShowTables: StatementSpec(
+        "SHOW TABLES [IN n]",
+        "lists tables and views",
+        _SHOW,
+        InWarehouse("look at what exists"),
+        "show.show_tables",
+        Rows,
+    ),
+    ShowStats: StatementSpec(
+        "SHOW STATS FOR TABLE t",
+        "counts the rows and files of the session's scope",
+        _SHOW,
+        OnTable("read"),
+        "show.show_stats",
+        Rows,
+    ),
+    Describe: StatementSpec(
+        "DESCRIBE t [HISTORY]",
+        "lists a table's columns; with HISTORY their versions",
+        _DESCRIBE,
+        "describe",
+        "show.describe",
+        Rows,
+    ),
+    DescribeHistory: StatementSpec(
+        "DESCRIBE HISTORY t [LIMIT n]",
+        "lists the commits of the session's scope, newest first",
+        _DESCRIBE,
+        OnTable("read"),
+        "show.history",
+        Rows,
+        requires=_cold("DESCRIBE HISTORY"),
+    ),
+    StorageJob: StatementSpec(
+        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [DRY RUN]",
+        "flushes or compacts tables, as jobs",
+        _STORAGE,
+        "job",
+        "operate.storage_job",
+        Started | Done | Rows,
+        requires=_cold("flushes and compactions"),
+    ),
+    MoveTable: StatementSpec(
+        "STORAGE MOVE TABLE n.t TO s or CANCEL",
+        "moves a table to another storage, as a job",
+        _STORAGE,
+        operation_right("move"),
+        "operate.move_table",
+        Started | Done,
+        requires=_cold("moves between storages"),
+        audited=Audited("MOVE_TABLE", "table", "table"),
+    ),
+    Optimize: StatementSpec(
+        "OPTIMIZE t [ZORDER BY (…)] [FOR ALL USERS] [DRY RUN]",
+        "packs or sorts files",
+        {"OPTIMIZE": upkeep.optimize},
+        OnScopes("optimize"),
+        "operate.optimize",
+        Done | Rows,
+        requires=_cold("OPTIMIZE"),
+    ),
+    Vacuum: StatementSpec(
+        "VACUUM t [RETAIN n HOURS [FORCE]] [FOR ALL USERS] [DRY RUN]",
+        "removes files that no kept version needs",
+        {"VACUUM": upkeep.vacuum},
+        OnScopes("vacuum"),
+        "operate.vacuum",
+        Done | Rows,
+        requires=_cold("VACUUM"),
+    ),
+    Restore: StatementSpec(
+        "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [FOR ALL USERS] [DRY RUN]",
+        "goes back to a version",
+        {"RESTORE": upkeep.restore},
+        OnScopes("restore"),
+        "operate.restore",
+        Done | Rows,
+        requires=_cold("RESTORE"),
+    ),
+    ApplyPlan: StatementSpec(
+        "APPLY PLAN 'id'",
+        "does what a dry run planned",
+        {"APPLY": upkeep.apply},
+        "plan",
+        "operate.apply_plan",
+        Done,
+        audited=Audited("APPLY_PLAN", "plan"),
+    ),
+    KillJob: StatementSpec(
+        "KILL JOB 'id'",
+        "ends a job",
+        _KILL,
+        InWarehouse("kill jobs"),
+        "operate.kill_job",
+        Done,
+        audited=Audited("KILL_JOB", "job"),
+    ),
+    KillLiveQuery: StatementSpec(
+        "KILL LIVE QUERY 'id'",
+        "ends a subscription",
+        _KILL,
+        InWarehouse("kill jobs"),
+        "operate.kill_live_query",
+        Done,
+        audited=Audited("KILL_LIVE_QUERY", "live"),
+    ),
+    ExportUserData: StatementSpec(
+        "EXPORT USER DATA",
+        "exports all that the session's user has, as a job",
+        {"EXPORT": upkeep.export},
+        InWarehouse("export their own data"),
+        "operate.export_user_data",
+        Started | Done,
+    ),
+}
+
+
+def grammars() -> dict[str, dict[str, Grammar]]:
+    """What reads a statement, by its first word and by all the words that it begins with: longer ones first."""
+    found = {words: grammar for spec in STATEMENTS.values() for words, grammar in spec.begins.items()}
+    made: dict[str, dict[str, Grammar]] = {}
+    for words in sorted(found, key=lambda one: -len(one.split())):
+        made.setdefault(words.split()[0], {})[words] = found[words]
+    return made
+
+
+def objects(verb: str) -> tuple[str, ...]:
+    """The kinds of objects that a verb such as CREATE takes."""
+    kinds = (words.split()[-1] for spec in STATEMENTS.values() for words in spec.begins if words.split()[0] == verb)
+    return tuple(dict.fromkeys(kind for kind in kinds if kind != "REPLACE"))
