@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
@@ -28,6 +28,8 @@ class ScopeTarget:
     """The storage that it is on; None when that is not checked."""
     mark: str = ""
     """The scope's keyed hash (`state.erasures`); empty in a warehouse of format 1."""
+    manifest_key: str = field(default="", repr=False)
+    """The key under which the scope's newest version is kept (`delta.kept`); empty in a warehouse of format 1: none is."""
     floor: FloorLocation | None = None
     """The floor of its table in the warehouse's state; None in a warehouse of format 1."""
     known: Known | None = None

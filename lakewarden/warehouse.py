@@ -152,16 +152,19 @@ class Warehouse:
         storage = catalog.storages[storage_id]
         maintenance = self.settings.maintenance
         hours = table.options.retention_hours
+        location = self.location(storage).below(_path(storage, table, scope))
+        app_id = f"lakewarden/{self.id}/{table.log_id}"
         return ScopeTarget(
             scope=scope,
-            location=self.location(storage).below(_path(storage, table, scope)),
+            location=location,
             schemas=table.schemas,
-            app_id=f"lakewarden/{self.id}/{table.log_id}",
+            app_id=app_id,
             compression=table.options.compression,
             target_file_size=table.options.target_file_size or maintenance.target_file_size,
             retention_hours=maintenance.retention_hours if hours is None else hours,
             root=self.root(storage),
             mark=self.erasures.mark(user or "") if self.identifies else "",
+            manifest_key=self.erasures.derived_key(location.uri, app_id, user or "") if self.identifies else "",
             floor=self.floor(table) if self.identifies else None,
         )
 

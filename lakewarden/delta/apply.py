@@ -19,7 +19,7 @@ from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.ownership import PROPERTY, copied_from, owner_of
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, seq_range, write_file
 from lakewarden.delta.scope import open_place, open_scope
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
@@ -75,8 +75,15 @@ class ColdApply:
         large_bytes: int | None = None,
         planned_at: datetime | None = None,
         named: Mapping[str, str] | None = None,
+        newest: bool = True,
     ) -> None:
-        """Opens the table. `planned_at`: when the scope's place was read, if not now. `named`: more parameters of the commit."""
+        """Opens the table.
+
+        Args:
+            planned_at: when the scope's place was read, if not now.
+            named: more parameters of the commit.
+            newest: as in `open_scope`.
+        """
         self._target = target
         self._job_id = job_id
         self._named = named or {}
@@ -85,7 +92,7 @@ class ColdApply:
         self._reach = reach
         self._large_bytes = large_bytes
         self._planned_at = planned_at or clock()
-        self.table = open_scope(target)
+        self.table = open_scope(target, newest=newest)
         check_not_frozen(self.table, target)
         check_whole(self.table, target.location)
         if self.table is not None and self.table.is_swept:
@@ -160,7 +167,7 @@ class ColdApply:
             self._discard(written.files, stamp)
             raise
         self._reach("after-commit")
-        write_manifest(self._target, snapshot, last_batch=number if written.files else number - 1, now=now)
+        write_manifest(self._target, snapshot, now=now)
         self._reach("after-manifest")
         self.applied = Applied(snapshot.version, stamp.operation, _metrics(written), snapshot.state)
 
@@ -198,11 +205,11 @@ class ColdApply:
     def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         transaction, since = (self._target.app_id, end), self._planned_at
         if self.table is None:
-            yield from create_table(
+            made = yield from create_table(
                 self._target, written.files, stamp, transaction, since=since, now=now, batch=batch, reach=self._reach
             )
-            return Snapshot.first(written.files, end, now)
-        version = yield from self.table.commit(
+            return first_snapshot(made, written.files, self._target.app_id, now)
+        made = yield from self.table.commit(
             written.files,
             written.replaced,
             schema=self._target.schema,
@@ -214,7 +221,7 @@ class ColdApply:
             property=self._own(),
             reach=self._reach,
         )
-        return self.table.snapshot(self._target.app_id).after(version, written.files, written.replaced, now, end)
+        return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)
 
 
 def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:

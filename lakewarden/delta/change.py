@@ -22,6 +22,7 @@ from lakewarden.delta.parquet.schema import file_schema, read_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.table_version import Bounds
 from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
@@ -77,23 +78,19 @@ def fresh(target: ScopeTarget, hot: pa.Table) -> Change:
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
     """Returns the files whose key ranges overlap that of `keys` in every key column; an unknown range overlaps all."""
-    adds = table.adds
-    if not adds.num_rows:
+    files = table.files()
+    if not files:
         return ()
-    masks = [_meets(adds, keys.column(name), name) for name in primary_key]
-    known = [mask for mask in masks if mask is not None]
+    known = [_meets(bounds, keys.column(name)) for name in primary_key if (bounds := table.bounds(name)) is not None]
     if not known:
-        return table.files()
-    paths = set(adds.column("path").filter(reduce(_both, known)).to_pylist())
-    return tuple(file for file in table.files() if file.path in paths) if paths else ()
+        return files
+    return tuple(file for file, may in zip(files, reduce(_both, known).to_pylist(), strict=True) if may)
 
 
-def _meets(adds: pa.Table, keys: pa.ChunkedArray[Any], name: str) -> Any:
-    """Returns for each file whether it may hold a value of the column within the range of `keys`; None when unknown."""
-    if f"min.{name}" not in adds.column_names:
-        return None
+def _meets(bounds: Bounds, keys: pa.ChunkedArray[Any]) -> Any:
+    """Returns for each file whether it may hold a value within the range of `keys`."""
     ends = pc.min_max(keys)
-    low, high = adds.column(f"min.{name}"), adds.column(f"max.{name}")
+    low, high = bounds
     if pa.types.is_timestamp(keys.type):
         high = pc.add(high, pa.scalar(_SPARK_TIMESTAMPS, pa.duration("us")))
     inside: Any = pc.and_kleene(pc.less_equal(low, ends["max"]), pc.greater_equal(high, ends["min"]))

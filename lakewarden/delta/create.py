@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from hashlib import sha256
 from uuid import UUID
 
 from lakewarden.clock import random_id, system_clock, to_millis
 from lakewarden.delta.commit_log.actions import Change, TableHead, commit_text
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.publish import publish
-from lakewarden.delta.commit_log.remembered import REMEMBERED
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.ownership import PROPERTY, owner_of
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.parquet.schema import delta_schema
+from lakewarden.delta.snapshot import Committed
 from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps
@@ -41,7 +42,7 @@ def create_table(
     now: datetime,
     batch: int | None = None,
     reach: Reach = no_faults,
-) -> Steps[None]:
+) -> Steps[Committed]:
     """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
 
     Raises:
@@ -53,7 +54,7 @@ def create_table(
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
     text = commit_text(change, None, written_at, now, random_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)
-    REMEMBERED.remember(adds, 0, transactions)
+    return Committed(0, head, transactions, sha256(text).hexdigest())
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """manifest.json: the live segments of a scope, beside its Delta table, for readers without Delta support.
 
 It is derived. Every commit rewrites it; if it is lost, late or broken, it is rebuilt from the Delta log, and from the
-Parquet footers if the table has had several schema versions.
+Parquet footers if the table has had several schema versions. It also keeps what a later commit or read needs of the version
+(`delta.kept`).
 """
 
 from __future__ import annotations
@@ -14,23 +15,29 @@ from datetime import datetime
 from lakewarden.clock import to_millis
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
+from lakewarden.delta.kept.known import NAME
+from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.delta.kept.signed import kept_part, sign, verified
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
-NAME = "manifest.json"
+_KEPT = ("snapshot", "mac")
+_KEPT_OF_A_SEGMENT = "stats"
+"""What nobody else needs: it is not shown."""
 
 _NULL = "null"
 _quoted = json.JSONEncoder().encode
 
 
-def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, now: datetime) -> None:
-    """Writes the manifest of `snapshot`. `last_batch` is the number of the scope's last batch file, -1 before the first.
+def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) -> None:
+    """Writes the manifest of `snapshot`.
 
     If another commit has come since, its process may have written first, and this call has just undone that: then the newer
     manifest is written again. So the last of all writers leaves the newest version. A fenced scope keeps no manifest and no
@@ -38,38 +45,60 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, last_batch: int, 
     """
     store, made = open_store(target.location), snapshot.version
     log = CommitLog(store)
-    _write(target, snapshot, last_batch, now)
+    _write(target, snapshot, now)
     while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
         if _is_fence(table):
             store.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
+            KEPT_TEXTS.forget(target.uri)
             return
         snapshot = table.snapshot(target.app_id)
-        _write(target, snapshot, table.next_batch() - 1, now)
+        _write(target, snapshot, now)
 
 
-def _write(target: ScopeTarget, snapshot: Snapshot, last_batch: int, now: datetime) -> None:
+def _write(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> None:
     store = open_store(target.location)
     known = _schema_versions(store, target, snapshot.files)
-    segments = ",\n".join(_segment(file, known[file.path]) for file in snapshot.files)
+    stats = (snapshot.stats if target.manifest_key and snapshot.digest else None) or {}
+    segments = ",\n".join(_segment(file, known[file.path], stats.get(file.path)) for file in snapshot.files)
     head = {
         "table_id": f"{target.scope.table.namespace}:{target.scope.table.name}",
         "user_id": target.scope.user,
         "version": snapshot.version + 1,
         "delta_version": snapshot.version,
-        "created_at": snapshot.created_ms,
+        "created_at": snapshot.head.created_ms or 0,
         "updated_at": to_millis(now),
-        "last_sequence_number": last_batch,
+        "last_sequence_number": snapshot.last_batch,
     }
-    store.replace(NAME, f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]}}\n'.encode())
+    text = f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]'.encode()
+    if target.manifest_key and snapshot.digest and snapshot.stats is not None:
+        text = sign(text + b', "snapshot": ' + kept_part(snapshot), target.manifest_key)
+    else:
+        text += b"}\n"
+    store.replace(NAME, text)
+    if local_path(target.uri) is None:
+        KEPT_TEXTS.put(target.uri, text)
 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table if another commit, or a crash, left it stale; returns whether that was needed."""
-    store = open_store(target.location)
-    if _read(store).get("delta_version") == table.version or _is_fence(table):
+    if table.is_kept or _is_fence(table) or _is_right(target, table):
         return False
-    write_manifest(target, table.snapshot(target.app_id), last_batch=table.next_batch() - 1, now=now)
+    write_manifest(target, table.snapshot(target.app_id), now=now)
     return True
+
+
+def _is_right(target: ScopeTarget, table: ScopeTable) -> bool:
+    """Whether the manifest is of this version, and keeps it where it can be kept."""
+    try:
+        text = open_store(target.location).get(NAME)
+    except Missing:
+        return False
+    if _parsed(text).get("delta_version") != table.version:
+        return False
+    if not target.manifest_key or not table.can_be_kept or not table.digest:
+        return True
+    kept = verified(text, target.manifest_key, target.app_id)
+    return kept is not None and kept.digest == table.digest
 
 
 @dataclass(frozen=True)
@@ -92,19 +121,35 @@ def read_manifest(location: Location) -> Manifest | None:
         return None
 
 
+def shown_manifest(location: Location) -> str | None:
+    """Returns the manifest beside a table without what is kept in it for Lakewarden itself; None when there is none."""
+    try:
+        text = open_store(location).get(NAME)
+    except Missing:
+        return None
+    found = _parsed(text)
+    if not any(name in found for name in _KEPT):
+        return text.decode(errors="replace")
+    segments = found.get("segments")
+    for segment in segments if isinstance(segments, list) else ():
+        segment.pop(_KEPT_OF_A_SEGMENT, None)
+    return json.dumps({name: value for name, value in found.items() if name not in _KEPT})
+
+
 def _is_fence(table: ScopeTable) -> bool:
     commit = None if table.files() else CommitLog(open_store(table.location)).read(table.version)
     return commit is not None and is_fence(commit)
 
 
-def _segment(file: DataFile, schema_version: int) -> str:
+def _segment(file: DataFile, schema_version: int, stats: str | None) -> str:
     # by hand: a scope of many files is listed at every flush, and this takes a fifth of json.dumps's time
     path = _quoted(file.path)
+    kept = "" if stats is None else f', "{_KEPT_OF_A_SEGMENT}": {_quoted(stats)}'
     rows, first, last = (_NULL if number is None else number for number in (file.rows, file.min_seq, file.max_seq))
     return (
         f'{{"id": {path}, "path": {path}, "row_count": {rows}, "size_bytes": {file.size}, '
         f'"schema_version": {schema_version}, "status": "committed", "min_seq": {first}, '
-        f'"max_seq": {last}, "created_at": {file.modified_ms}}}'
+        f'"max_seq": {last}, "created_at": {file.modified_ms}{kept}}}'
     )
 
 
@@ -123,8 +168,15 @@ def _from_footer(store: ObjectStore, path: str) -> int:
 
 def _read(store: ObjectStore) -> dict[str, object]:
     try:
-        found = json.loads(store.get(NAME))
-    except (Missing, ValueError):
+        return _parsed(store.get(NAME))
+    except Missing:
+        return {}
+
+
+def _parsed(text: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -28,7 +28,7 @@ def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
         Corrupt: the table is another scope's.
     """
     expected, said = owner_of(target), table.property(PROPERTY)
-    if expected and said and said != expected and table.adds.num_rows:
+    if expected and said and said != expected and table.has_files:
         raise Corrupt(
             f"the table at {target.uri} belongs to another scope, not to {target.scope}: its directory was copied there;"
             f" lakewarden repair {target.scope.table} moves it aside"

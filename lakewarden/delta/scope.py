@@ -3,6 +3,8 @@ scope's."""
 
 from __future__ import annotations
 
+from lakewarden.delta.kept.known import kept_snapshot
+from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
@@ -14,8 +16,12 @@ from lakewarden.target import ScopeTarget
 _LOOKS = 20
 
 
-def open_scope(target: ScopeTarget, version: int | None = None) -> ScopeTable | None:
+def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool = True) -> ScopeTable | None:
     """Opens the newest version of the scope's table, or that version; None when the storage is present and has no table.
+    The newest one is read from the log only if it is not known (`delta.kept`).
+
+    Args:
+        newest: without it, one that was the newest may do, because a commit follows that is refused if it is not.
 
     Raises:
         StorageUnavailable: there is no table because the storage is not the one that the catalog means.
@@ -23,7 +29,9 @@ def open_scope(target: ScopeTarget, version: int | None = None) -> ScopeTable | 
         NotFound: as `ScopeTable.open`.
     """
     if version is None:
-        return compared(open_place(target), target)
+        kept = kept_snapshot(target, newest=newest)
+        table = None if kept is None else ScopeTable(target.location, KeptVersion(target.location, kept), is_kept=True)
+        return compared(table or open_place(target), target)
     table = open_place(target, version)
     return None if table is None else _of_scope(table, target)
 

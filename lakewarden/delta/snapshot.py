@@ -1,58 +1,101 @@
-"""A scope's table in one version, in numbers, and the same after a commit of ours without opening the table again."""
+"""One version of a scope's table as a value: all that a commit, a read and a report need, and the same after a commit of ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.clock import to_millis
+from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.report import ScopeState
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The live files of one version, the watermark, and when the table was created."""
+class Committed:
+    """What a commit of ours made."""
 
     version: int
-    files: tuple[DataFile, ...]
-    watermark: int | None
-    created_ms: int
+    head: TableHead
+    """What the table says of itself from then on."""
+    transactions: Mapping[str, int]
+    """Those of this commit: version by application id."""
+    digest: str
+    """SHA-256 of its text; empty where delta-rs wrote it."""
 
-    @classmethod
-    def first(cls, adds: Sequence[NewFile], watermark: int, now: datetime) -> Snapshot:
-        """Returns version 0 of a new table."""
-        return cls(0, tuple(live(file, now) for file in adds), watermark, to_millis(now))
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table."""
+
+    version: int
+    head: TableHead
+    files: tuple[DataFile, ...]
+    """Its live files, oldest rows first."""
+    stats: Mapping[str, str] | None
+    """Delta's statistics of each file that has any, as JSON, by path; None of a table that delta-rs has to commit to, which
+    can't be kept."""
+    app_id: str
+    """The application id of the watermark."""
+    transactions: Mapping[str, int | None]
+    """What is known of its transaction identifiers: version by application id, None where there is none."""
+    digest: str
+    """SHA-256 of the commit that made it; empty where that is unknown."""
+
+    @property
+    def watermark(self) -> int | None:
+        return self.transactions.get(self.app_id)
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the scope's last batch file; -1 before the first."""
+        last = self.transactions.get(BATCH_APP)
+        return -1 if last is None else last
 
     @property
     def state(self) -> ScopeState:
         """Includes rows that other writers deleted by deletion vectors."""
-        return ScopeState(
-            version=self.version,
-            rows=sum(file.rows or 0 for file in self.files),
-            files=len(self.files),
-            bytes=sum(file.size for file in self.files),
-            last_seq=-1 if self.watermark is None else self.watermark,
-            layout=self._layout() if len(self.files) <= ScopeState.MAX_LAYOUT else (),
-        )
+        return state_of(self.version, self.files, self.watermark)
 
-    def _layout(self) -> tuple[tuple[int, int], ...]:
-        newest_first = sorted(self.files, key=lambda file: file.age, reverse=True)
-        return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
-
-    def after(
-        self, version: int, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime, watermark: int | None = None
-    ) -> Snapshot:
-        """Returns the snapshot after a commit with these files as `version`."""
+    def after(self, made: Committed, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime) -> Snapshot:
+        """Returns the version that a commit with these files made. `now` is what the commit says of their age."""
         gone = {file.path for file in removes}
         kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
+        stats = None if self.stats is None else {path: text for path, text in self.stats.items() if path not in gone}
         return replace(
             self,
-            version=version,
+            version=made.version,
+            head=made.head,
             files=(*kept, *(live(file, now) for file in adds)),
-            watermark=self.watermark if watermark is None else watermark,
+            stats=None if stats is None else stats | {file.path: file.stats for file in adds},
+            transactions={**self.transactions, **made.transactions},
+            digest=made.digest,
         )
+
+
+def state_of(version: int, files: Sequence[DataFile], watermark: int | None) -> ScopeState:
+    """Returns a version in numbers."""
+    return ScopeState(
+        version=version,
+        rows=sum(file.rows or 0 for file in files),
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        last_seq=-1 if watermark is None else watermark,
+        layout=_layout(files) if len(files) <= ScopeState.MAX_LAYOUT else (),
+    )
+
+
+def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
+    newest_first = sorted(files, key=lambda file: file.age, reverse=True)
+    return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
+
+
+def first_snapshot(made: Committed, adds: Sequence[NewFile], app_id: str, now: datetime) -> Snapshot:
+    """Returns version 0 of a new table."""
+    none: dict[str, int | None] = {app_id: None, BATCH_APP: None, SWEPT: None}
+    return Snapshot(-1, made.head, (), {}, app_id, none, "").after(made, adds, (), now)
 
 
 def live(file: NewFile, now: datetime) -> DataFile:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
+from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,23 +22,24 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log import delegated
-from lakewarden.delta.commit_log.actions import Change, Mode, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import READER, Change, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
-from lakewarden.delta.commit_log.commits import Commit, CommitLog
-from lakewarden.delta.commit_log.committing import BATCH_APP, held_still, transactions_of
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT, held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
+from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.mended import write_mended_checkpoint
 from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
 from lakewarden.delta.commit_log.plain import is_plain
 from lakewarden.delta.commit_log.publish import publish
-from lakewarden.delta.commit_log.remembered import REMEMBERED
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.snapshot import Committed, Snapshot, state_of
+from lakewarden.delta.table_version import Bounds, TableVersion
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
@@ -46,27 +48,24 @@ from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-SWEPT = "lakewarden/swept"
-"""Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
-
-_READER = 1
-
 _APPEND: Mode = "Append"
 _OVERWRITE: Mode = "Overwrite"
 
 
 class ScopeTable:
-    """A snapshot; made by `open`."""
+    """A table at one version; made by `open`, or from what is known of it (delta/scope.py)."""
 
-    def __init__(self, location: Location, delta: DeltaTable, torn: int | None = None, *, mended: bool = False) -> None:
-        """As in `Opened`."""
+    def __init__(
+        self, location: Location, found: TableVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
+    ) -> None:
+        """`torn` and `mended` as in `Opened`; `is_kept` where it was not opened."""
         self.location = location
-        self.delta = delta
         self.torn = torn
+        self.is_kept = is_kept
+        self._found = found
         self._mended = mended
         self.scope: Scope | None = None
         """The owner whose rows its files must hold; None when that is not checked."""
-        self._transactions: dict[str, int | None] = {}
 
     @property
     def uri(self) -> str:
@@ -93,7 +92,9 @@ class ScopeTable:
 
     @classmethod
     def _of(cls, location: Location, found: Opened) -> ScopeTable | None:
-        return None if found.delta is None else cls(location, found.delta, found.torn, mended=found.mended)
+        if found.delta is None:
+            return None
+        return cls(location, DeltaRsVersion(location, found.delta), found.torn, mended=found.mended)
 
     @classmethod
     def _without_version(cls, location: Location, version: int, error: LakewardenError) -> None:
@@ -111,11 +112,21 @@ class ScopeTable:
 
     @property
     def version(self) -> int:
-        return self.delta.version()
+        return self._found.version
 
-    @cached_property
+    @property
+    def head(self) -> TableHead:
+        """What the table says of itself."""
+        return self._found.head
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The table as delta-rs reads it, which opens it when that was not needed before. Raises as `open`."""
+        return self._found.delta
+
+    @property
     def columns(self) -> tuple[LiveColumn, ...]:
-        return live_columns(self.delta.schema().to_json())
+        return live_columns(self.head.schema)
 
     def column_ids(self, schemas: tuple[TableSchema, ...]) -> dict[str, int]:
         """Returns the ids of the Delta columns by name. Raises as `schema_version`."""
@@ -124,9 +135,9 @@ class ScopeTable:
     @cached_property
     def plain(self) -> bool:
         """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
-        if self.delta.metadata().partition_columns:
+        if self.head.partition_columns:
             return False
-        return self.delta.protocol().min_reader_version == _READER or not self._deleted_rows
+        return self.head.reader == READER or not self._deleted_rows
 
     @cached_property
     def _deleted_rows(self) -> int:
@@ -147,7 +158,7 @@ class ScopeTable:
         Raises:
             Unsupported: they match no version: another writer added, dropped, renamed or mapped columns in Delta itself.
         """
-        mapping = self.delta.metadata().configuration.get("delta.columnMapping.mode", "none")
+        mapping = self.mapping
         if mapping != "none":
             raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
         if found := version_of(self.columns, schemas):
@@ -158,47 +169,41 @@ class ScopeTable:
             f": {there}; restore a version before that"
         )
 
+    @property
+    def mapping(self) -> str:
+        """The mode of Delta's column mapping, which only other writers set; usually `none`."""
+        return self.property("delta.columnMapping.mode") or "none"
+
     def watermark(self, app_id: str) -> int | None:
-        if app_id in self._newest_transactions:
-            return self._newest_transactions[app_id]
-        if app_id not in self._transactions:  # delta-rs reads every commit since the checkpoint again
-            with delta_errors(f"cannot read the watermark of {self.uri}"):
-                self._transactions[app_id] = self.delta.transaction_version(app_id)
-        return self._transactions[app_id]
+        return self._found.transaction(app_id)
 
     @property
     def is_swept(self) -> bool:
         """Whether it is a fence that is being removed: nothing may be committed after it."""
-        return not self.adds.num_rows and self.watermark(SWEPT) is not None
-
-    @cached_property
-    def _newest_transactions(self) -> Mapping[str, int]:
-        """The transactions of the newest commit, which is usually a flush of ours and contains all that is needed."""
-        ours = REMEMBERED.recall(map(str, self.adds.column("path").to_pylist()), self.version)
-        if ours is not None:
-            return ours
-        return {} if self._newest_commit is None else self._newest_commit.transactions
-
-    @cached_property
-    def _newest_commit(self) -> Commit | None:
-        return CommitLog(open_store(self.location)).read(self.version)
+        return not self.has_files and self.watermark(SWEPT) is not None
 
     @property
     def digest(self) -> str:
         """SHA-256 of the newest commit's text; empty when it is no longer in the log."""
-        return "" if self._newest_commit is None else self._newest_commit.digest
+        return self._found.digest
 
-    @cached_property
-    def adds(self) -> pa.Table:
-        """One row per live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
-        with delta_errors(f"cannot read the files of {self.uri}"):
-            # not pa.table(): it would bring pandas into a command that only looks
-            adds = pa.RecordBatchReader.from_stream(self.delta.get_add_actions(flatten=True)).read_all()
-        encoded = [str(path) for path in adds.column("path").to_pylist()]
-        if not any("%" in path for path in encoded):
-            return adds
-        # the log has URL-encoded paths, which deltalake encodes again where it is given them
-        return adds.set_column(0, "path", pa.array([unquote(path) for path in encoded], pa.string()))
+    @property
+    def has_files(self) -> bool:
+        return self._found.has_files
+
+    @property
+    def stats(self) -> Mapping[str, str]:
+        """Delta's statistics of each live file that has any, as JSON, by path."""
+        return self._found.stats
+
+    def bounds(self, column: str) -> Bounds | None:
+        """For each live file, in the order of `files`, the lowest and the highest value of the column, NULL where that is
+        unknown; None where it is unknown of all."""
+        bounds = self._found.bounds(column)
+        if bounds is None:
+            return None
+        low, high = bounds
+        return low.take(self._by_age), high.take(self._by_age)
 
     def files(self) -> tuple[DataFile, ...]:
         """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""
@@ -206,28 +211,36 @@ class ScopeTable:
 
     @cached_property
     def _files(self) -> tuple[DataFile, ...]:
-        names = ["path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}"]
-        adds = self.adds
-        lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in names]
-        found = [DataFile(*values) for values in zip(*lists, strict=True)]
-        if self.plain and None in lists[names.index("num_records")]:
-            found = [file if file.rows is not None else self._counted(file) for file in found]
-        return tuple(sorted(found, key=lambda file: file.age))
+        found = self._found.files
+        if self.plain and any(file.rows is None for file in found):
+            found = tuple(file if file.rows is not None else self._counted(file) for file in found)
+        return tuple(found[index] for index in self._by_age)
+
+    @cached_property
+    def _by_age(self) -> list[int]:
+        """The places of the live files in what was found, oldest rows first."""
+        files = self._found.files
+        return sorted(range(len(files)), key=lambda index: files[index].age)
 
     def _counted(self, file: DataFile) -> DataFile:
         """Returns the file with its number of rows, which another writer's file may have only in its footer."""
         return file._replace(rows=open_file(open_store(self.location), file.path).footer.rows)
 
     def snapshot(self, app_id: str) -> Snapshot:
-        """The numbers of this version for reports and the manifest."""
-        return Snapshot(self.version, self.files(), self.watermark(app_id), self.created_ms)
+        """This version as a value. `app_id` is that of the watermark."""
+        asked = (app_id, BATCH_APP) if self.has_files else (app_id, BATCH_APP, SWEPT)
+        transactions = {name: self.watermark(name) for name in asked}
+        stats, digest = (self.stats, self.digest) if self.can_be_kept else (None, "")
+        return Snapshot(self.version, self.head, self.files(), stats, app_id, transactions, digest)
+
+    @cached_property
+    def can_be_kept(self) -> bool:
+        """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
+        return is_plain(self.head, (file.path for file in self.files()))
 
     def state(self, app_id: str) -> ScopeState:
-        return self.snapshot(app_id).state
-
-    @property
-    def created_ms(self) -> int:
-        return self.delta.metadata().created_time or 0
+        files, watermark = self.files(), self.watermark(app_id)
+        return state_of(self.version, files, watermark)
 
     def next_batch(self) -> int:
         """The number of the next batch file."""
@@ -248,8 +261,8 @@ class ScopeTable:
         data_change: bool = True,
         property: tuple[str, str] | None = None,
         reach: Reach = no_faults,
-    ) -> Steps[int]:
-        """Commits, and returns the new version. This snapshot does not change.
+    ) -> Steps[Committed]:
+        """Commits on top of this version, which does not change.
 
         Args:
             schema: the columns of the new files. When the table's are older, every live file has to be among `removes`.
@@ -266,29 +279,30 @@ class ScopeTable:
         """
         evolves = version_of(self.columns, (schema,)) is None
         self._check_commit(removes, evolves=evolves)
-        head = TableHead.of(self.delta) if evolves or property else None
-        head = head.with_schema(delta_schema(schema).to_json()) if head and evolves else head
-        head = head.with_property(*property) if head and property else head
+        head = self.head.with_schema(delta_schema(schema).to_json()) if evolves else self.head
+        head = head.with_property(*property) if property else head
         transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
-        change = Change(stamp, transactions, mode, adds, removes, head, data_change)
-        hooks, columns = self._hooks, delta_schema(schema)
-        delegate = partial(delegated.commit, self.delta, change, columns, now=now, hooks=hooks)
-        yield from self._commit(change, delegate, since, now, reach)
+        change = Change(stamp, transactions, mode, adds, removes, None if head is self.head else head, data_change)
+
+        def delegate() -> None:
+            delegated.commit(self.delta, change, delta_schema(schema), now=now, hooks=self._hooks)
+
+        digest = yield from self._commit(change, delegate, since, now, reach)
         version = self.version + 1
-        REMEMBERED.remember(adds, version, transactions)
         self._checkpoint(version)
-        return version
+        return Committed(version, head, transactions, digest)
 
     def _commit(
         self, change: Change, delegate: Callable[[], None], since: datetime, now: datetime, reach: Reach = no_faults
-    ) -> Steps[None]:
-        """Makes the commit that directly follows this snapshot; `delegate` has delta-rs do it (`commit_log.plain`)."""
+    ) -> Steps[str]:
+        """Makes the commit that directly follows this version, and returns the digest of its text; empty where `delegate`
+        has delta-rs write it (`commit_log.plain`)."""
         check_whole(self, self.location)
         still = held_still(change.stamp, since, now)
-        if is_plain(self.delta, change.paths):
+        if is_plain(self.head, change.paths):
             text = commit_text(change, self.version, system_clock(), now, random_id())
             yield from publish(self.location, self.version + 1, text, still, reach)
-            return
+            return sha256(text).hexdigest()
         still()
         if local_path(self.uri) is not None:
             yield self.uri
@@ -297,12 +311,13 @@ class ScopeTable:
         paths = [unquote(file.path) for file in change.adds]
         with certain(self.location, self.version + 1, change.stamp, paths), delta_errors(f"cannot commit to {self.uri}"):
             delegate()
+        return ""
 
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool) -> None:
         """Refuses a change that delta-rs would accept and do wrong."""
         if evolves and {file.path for file in removes} != {file.path for file in self.files()}:
             raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
-        if (evolves and self.delta.metadata().partition_columns) or (removes and not evolves):
+        if (evolves and self.head.partition_columns) or (removes and not evolves):
             self.check_plain()
 
     def check_plain(self) -> None:
@@ -333,7 +348,10 @@ class ScopeTable:
             Conflict: as `commit`; nothing was changed.
         """
         change = Change(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
-        delegate = partial(delegated.commit, self.delta, change, self.delta.schema(), now=now, hooks=delegated.NO_CHECKPOINT)
+
+        def delegate() -> None:
+            delegated.commit(self.delta, change, self.delta.schema(), now=now, hooks=delegated.NO_CHECKPOINT)
+
         yield from self._commit(change, delegate, since, now)
         return self.version + 1
 
@@ -347,7 +365,7 @@ class ScopeTable:
 
     def property(self, name: str) -> str:
         """One of the table's own properties; empty where it is not set."""
-        return self.delta.metadata().configuration.get(name) or ""
+        return self.head.configuration.get(name) or ""
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
@@ -355,8 +373,11 @@ class ScopeTable:
         Raises:
             Conflict: as `commit`; nothing was changed.
         """
-        change = Change(stamp, {}, head=TableHead.of(self.delta).with_property(name, value), operation="SET TBLPROPERTIES")
-        delegate = partial(delegated.set_property, self.delta, name, value, change, self._hooks)
+        change = Change(stamp, {}, head=self.head.with_property(name, value), operation="SET TBLPROPERTIES")
+
+        def delegate() -> None:
+            delegated.set_property(self.delta, name, value, change, self._hooks)
+
         yield from self._commit(change, delegate, since, now)
         self._checkpoint(self.version + 1)
 
@@ -364,15 +385,22 @@ class ScopeTable:
     def _hooks(self) -> PostCommitHookProperties:
         """Returns what delta-rs does after a commit: no checkpoint on an object store, unless another writer gave the table
         features that it may have to show."""
-        ours = local_path(self.uri) is None and self.delta.protocol().min_reader_version == _READER
+        ours = local_path(self.uri) is None and self.head.reader == READER
         return delegated.NO_CHECKPOINT if ours else delegated.CHECKPOINTING
 
     def _checkpoint(self, version: int) -> None:
         """Writes the checkpoint of a version that was just committed, if one is due."""
-        if is_due(version, self.property("delta.checkpointInterval")) and self.delta.protocol().min_reader_version == _READER:
-            write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
+        if is_due(version, self.property("delta.checkpointInterval")) and self.head.reader == READER:
             with suppress(LakewardenError):  # the commit is complete without it, and the next checkpoint will follow
-                (write_mended_checkpoint if self._mended else write)(self.location, version)
+                self._write_checkpoint(version)
+
+    def _write_checkpoint(self, version: int) -> None:
+        if not self._mended:
+            write = checkpoint_in_place if local_path(self.uri) else write_checkpoint
+            with suppress(Corrupt):  # an earlier checkpoint can't be read, which only opening the table shows
+                write(self.location, version)
+                return
+        write_mended_checkpoint(self.location, version)
 
 
 def check_whole(table: ScopeTable | None, location: Location) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_file
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
@@ -25,7 +26,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
-from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -126,7 +127,7 @@ def land(rewrite: Rewrite, objection: Objection, clock: Clock, reach: Reach) -> 
             break
         table = newer
         if _landed(table, rewrite):  # the response to an attempt was lost
-            return _finish(rewrite, table, table.snapshot(rewrite.target.app_id), clock(), reach)
+            return _finish(rewrite, table.snapshot(rewrite.target.app_id), clock(), reach)
         if objected := _vacuumed(table, rewrite.table.version) or _replaced(table, rewrite.inputs) or objection(table):
             reason = objected
             break
@@ -140,7 +141,7 @@ def discard(target: ScopeTarget, outputs: Iterable[NewFile]) -> None:
 
 
 def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) -> Steps[Snapshot]:
-    version = yield from table.commit(
+    made = yield from table.commit(
         rewrite.outputs,
         rewrite.inputs,
         schema=rewrite.target.schema,
@@ -151,12 +152,12 @@ def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) ->
         reach=reach,
     )
     reach("after-commit")
-    snapshot = table.snapshot(rewrite.target.app_id).after(version, rewrite.outputs, rewrite.inputs, now)
-    return _finish(rewrite, table, snapshot, now, reach)
+    snapshot = table.snapshot(rewrite.target.app_id).after(made, rewrite.outputs, rewrite.inputs, now)
+    return _finish(rewrite, snapshot, now, reach)
 
 
-def _finish(rewrite: Rewrite, table: ScopeTable, snapshot: Snapshot, now: datetime, reach: Reach) -> Snapshot:
-    renew_manifest(rewrite.target, table, snapshot, now)
+def _finish(rewrite: Rewrite, snapshot: Snapshot, now: datetime, reach: Reach) -> Snapshot:
+    write_manifest(rewrite.target, snapshot, now=now)
     reach("after-manifest")
     return snapshot
 

@@ -104,7 +104,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         "numRecoveredRows": rebuilt.recovered,
         "numQuarantinedRows": rebuilt.decided.doubtful.num_rows,
     }
-    version = yield from table.commit(
+    made = yield from table.commit(
         files,
         table.files(),
         schema=target.schema,
@@ -115,7 +115,7 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         batch=number if files else None,
     )
     _reopened(task)
-    return version
+    return made.version
 
 
 def _written(task: RepairTask, rows: pa.Table, number: int) -> tuple[NewFile, ...]:

@@ -91,6 +91,10 @@ class Erasures:
         """Returns the keyed hash of a user's id: the first 128 bits of its HMAC-SHA-256."""
         return hmac.new(self._key, user.encode(), hashlib.sha256).hexdigest()[:_MARK_DIGITS]
 
+    def derived_key(self, *names: str) -> str:
+        """Returns a key that follows from the warehouse's and from these names; no keyed hash of a user is one."""
+        return hashlib.blake2b("\0".join(names).encode(), key=self._key, person=b"lakewarden-key").hexdigest()
+
     def begin(self, wanted: Erasure, live: frozenset[str]) -> Erasure:
         """Notes the erasure, or continues an interrupted one of the same user, which may grow to more tables.
 

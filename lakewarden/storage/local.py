@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 
 from lakewarden.clock import Clock, NewId, random_id, system_clock
@@ -93,6 +94,11 @@ class LocalObjects(ObjectStore):
     def get(self, key: str) -> bytes:
         with self._explained("read", key), _opened(self._path(key), key) as descriptor:
             return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
+            found = os.fstat(descriptor)
+            return read_range(descriptor, 0, found.st_size), datetime.fromtimestamp(found.st_mtime, UTC)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         with self._explained("read", key), _opened(self._path(key), key) as descriptor:

@@ -77,6 +77,10 @@ class ObjectStore(Protocol):
         """Returns what a reader of files opens without a copy: a path on a disk, else the bytes. Raises `Missing`."""
         return self.get(key)
 
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        """Returns the object's bytes, and when it was last written, by the store's clock. Raises `Missing`."""
+        ...
+
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Returns bytes `[start, start + length)`, fewer at the object's end. Raises `Missing`."""
         ...

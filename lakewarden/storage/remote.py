@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -122,6 +122,12 @@ class RemoteObjects(ObjectStore):
         path = self._path(key)
         with self._explained("read", key), self._missing(key):
             return bytes(obstore.get(self._client(), path).bytes())
+
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        path = self._path(key)
+        with self._explained("read", key), self._missing(key):
+            found = obstore.get(self._client(), path)
+            return bytes(found.bytes()), found.meta["last_modified"]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,9 @@ class Wrapped(ObjectStore):
 
     def get(self, key: str) -> bytes:
         return self._store.get(key)
+
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        return self._store.get_dated(key)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self._store.get_range(key, start, length)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from deltalake import DeltaTable
-
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile, NewFile
@@ -30,7 +28,7 @@ Action = Mapping[str, object]
 
 @dataclass(frozen=True)
 class TableHead:
-    """What a table says of itself, as Delta's `metaData` action has it. `created_ms` since the epoch."""
+    """What a table says of itself: Delta's `metaData` action, and its protocol. `created_ms` since the epoch."""
 
     id: str
     schema: str
@@ -38,13 +36,9 @@ class TableHead:
     created_ms: int | None
     name: str | None = None
     description: str | None = None
-
-    @classmethod
-    def of(cls, table: DeltaTable) -> TableHead:
-        found = table.metadata()
-        return cls(
-            str(found.id), table.schema().to_json(), dict(found.configuration), found.created_time, found.name, found.description
-        )
+    partition_columns: tuple[str, ...] = ()
+    reader: int = READER
+    writer: int = WRITER
 
     def with_schema(self, schema: str) -> TableHead:
         return replace(self, schema=schema)
@@ -60,7 +54,7 @@ class TableHead:
                 "description": self.description,
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": self.schema,
-                "partitionColumns": [],
+                "partitionColumns": list(self.partition_columns),
                 "configuration": dict(self.configuration),
                 "createdTime": self.created_ms,
             }

@@ -14,6 +14,9 @@ BATCH_APP = "lakewarden/batch"
 """Application id whose transaction version is the number of the scope's last `batch-<N>` file: it survives the loss of
 manifest.json, compactions, checkpoints and restores, and costs no look at the files."""
 
+SWEPT = "lakewarden/swept"
+"""Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
+
 
 @dataclass(frozen=True)
 class Committer:

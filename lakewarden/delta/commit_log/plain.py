@@ -11,9 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from deltalake import DeltaTable
-
-from lakewarden.delta.commit_log.actions import READER, WRITER
+from lakewarden.delta.commit_log.actions import READER, WRITER, TableHead
 
 _OURS = "lakewarden."
 _HARMLESS = frozenset({"delta.checkpointInterval", "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"})
@@ -23,15 +21,14 @@ _PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 """A path that reads the same whether it is taken for a URL or not: the log has URLs, and its spellings are compared."""
 
 
-def is_plain(table: DeltaTable, paths: Iterable[str]) -> bool:
+def is_plain(head: TableHead, paths: Iterable[str]) -> bool:
     """Whether a commit of ours to this table, with these files added or removed, says all that Delta asks for."""
-    protocol, metadata = table.protocol(), table.metadata()
     return (
-        protocol.min_reader_version == READER
-        and protocol.min_writer_version <= WRITER
-        and not metadata.partition_columns
-        and all(name in _HARMLESS or name.startswith(_OURS) for name in metadata.configuration)
-        and _has_plain_columns(table.schema().to_json())
+        head.reader == READER
+        and head.writer <= WRITER
+        and not head.partition_columns
+        and all(name in _HARMLESS or name.startswith(_OURS) for name in head.configuration)
+        and _has_plain_columns(head.schema)
         and all(map(_PATH.fullmatch, paths))
     )
 

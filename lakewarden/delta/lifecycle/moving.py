@@ -17,8 +17,8 @@ from threading import Condition
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
+from lakewarden.delta.kept.known import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
-from lakewarden.delta.manifest import NAME as MANIFEST
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse

@@ -16,9 +16,9 @@ from typing import Literal
 
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence
-from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
-from lakewarden.delta.table import SWEPT, ScopeTable
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.storage.location import local_path

@@ -37,13 +37,14 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     files = list(table.files())
     if not bounds or len(files) < 2:
         return files
-    adds = table.adds
-    paths = [str(path) for path in adds.column("path").to_pylist()]
-    outside: set[str] = set()
+    outside: set[DataFile] = set()
     for bound in bounds:
-        low, high = (_statistic(table, f"{end}.{bound.column}") for end in ("min", "max"))
-        outside |= {path for path, least, most in zip(paths, low, high, strict=True) if _beyond(bound, least, most)}
-    return [file for file in files if file.path not in outside]
+        known = table.bounds(bound.column)
+        if known is None:
+            continue
+        low, high = (ends.to_pylist() for ends in known)
+        outside |= {file for file, least, most in zip(table.files(), low, high, strict=True) if _beyond(bound, least, most)}
+    return [file for file in files if file not in outside]
 
 
 def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
@@ -59,11 +60,6 @@ def _tests(column: pa.ChunkedArray[Any], bound: Bound) -> list[Any]:
     """Not of DECIMALs: Arrow compares only those whose digits together fit 38."""
     ends = ((bound.low, pc.greater_equal), (bound.high, pc.less_equal))
     return [compare(column, pa.scalar(value)) for value, compare in ends if value is not None and not isinstance(value, Decimal)]
-
-
-def _statistic(table: ScopeTable, name: str) -> list[object]:
-    adds = table.adds
-    return list(adds.column(name).to_pylist()) if name in adds.column_names else [None] * adds.num_rows
 
 
 def _beyond(bound: Bound, least: object, most: object) -> bool:

@@ -132,9 +132,11 @@ def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]
     return guarded(task.target, "flush", _flush(task, reach))
 
 
-def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
-    """Raises:
-    Corrupt: by its watermark the table has some of the pending rows, and files that may hold them are missing.
+def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True) -> ColdApply:
+    """Opens the scope's table for a flush. `newest` as in `open_scope`.
+
+    Raises:
+        Corrupt: by its watermark the table has some of the pending rows, and files that may hold them are missing.
     """
     cold = ColdApply(
         task.target,
@@ -145,6 +147,7 @@ def open_cold(task: FlushTask, reach: Reach = no_faults) -> ColdApply:
         large_bytes=task.large_bytes,
         planned_at=task.planned_at,
         named={PLAN: task.plan_id} if task.plan_id else {},
+        newest=newest,
     )
     watermark = cold.watermark()
     if cold.table is not None and watermark is not None and watermark >= task.pending.first_seq:
@@ -196,7 +199,7 @@ def _flush(task: FlushTask, reach: Reach) -> Steps[ScopeReport]:
     opened: list[ColdApply] = []
 
     def open_again() -> ColdApply:
-        opened.append(open_cold(task, reach))
+        opened.append(open_cold(task, reach, newest=bool(opened)))  # a commit that lost shows that a newer one exists
         return opened[-1]
 
     try:

@@ -9,8 +9,6 @@ from datetime import datetime
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
-from lakewarden.delta.manifest import write_manifest
-from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.report import Basis, Operation, Outcome, Remains, ScopeReport, ScopeState
@@ -111,8 +109,3 @@ def unmoved(plan: ScopePlan, now: datetime) -> ScopeTable:
 def check_fresh(plan: ScopePlan, now: datetime) -> None:
     """Raises as `check_held`."""
     check_held(f"the {plan.operation} of {plan.target.scope}", plan.planned_at, now)
-
-
-def renew_manifest(target: ScopeTarget, table: ScopeTable, snapshot: Snapshot, now: datetime) -> None:
-    """Writes manifest.json for `snapshot`, which a commit on top of `table` has made."""
-    write_manifest(target, snapshot, last_batch=table.next_batch() - 1, now=now)

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.scope import open_scope
@@ -22,7 +23,7 @@ from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plans.moved import check_version, planned_table
-from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.operations.rewrite import discard
@@ -157,7 +158,7 @@ def run_restore(
     metrics, schema = _metrics(adds, plan.removes), plan.target.schema
     stamp, since = _stamp(job_id, plan.parameters, metrics), plan.planned_at
     try:
-        version = yield from table.commit(
+        made = yield from table.commit(
             adds, plan.removes, schema=schema, stamp=stamp, since=since, now=now, transaction=transaction, reach=reach
         )
     except Conflict:
@@ -165,8 +166,8 @@ def run_restore(
         discard(plan.target, (file for file in adds if file.path not in returning))
         raise
     reach("after-commit")
-    snapshot = table.snapshot(plan.target.app_id).after(version, adds, plan.removes, now, plan.watermark)
-    renew_manifest(plan.target, table, snapshot, now)
+    snapshot = table.snapshot(plan.target.app_id).after(made, adds, plan.removes, now)
+    write_manifest(plan.target, snapshot, now=now)
     reach("after-manifest")
     return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())
 
@@ -209,8 +210,7 @@ def _check(target: ScopeTarget, table: ScopeTable) -> None:
     """Raises:
     Unsupported: the version's rows are not simply those of its files.
     """
-    mapped = table.delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-    if mapped or not (table.plain or _foreign(target, table)):
+    if table.mapping != "none" or not (table.plain or _foreign(target, table)):
         raise Unsupported(
             f"restore {target.scope}: version {table.version} has another writer's column mapping, deletion vectors or"
             " partitions, which only that writer's own RESTORE can put back"

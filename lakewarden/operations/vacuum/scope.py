@@ -27,14 +27,15 @@ from urllib.parse import unquote
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.snapshot import Snapshot
+from lakewarden.delta.snapshot import Committed, Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plans.moved import commit_of
-from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, renew_manifest, unmoved
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.operations.plans.value import PlannedScope, plain_path
 from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
 from lakewarden.operations.vacuum.remains import remains_of
@@ -317,16 +318,16 @@ def _commit_end(plan: VacuumPlan, job_id: str, clock: Clock, reach: Reach) -> St
             break
         now = clock()
         try:
-            version = yield from _mark(table, plan, stamp, looked, now)
+            made = yield from _mark(table, plan, stamp, looked, now)
         except Conflict:
             continue
         reach("after-end")
-        snapshot = table.snapshot(plan.target.app_id).after(version, (), (), now)
-        renew_manifest(plan.target, table, snapshot, now)
+        snapshot = table.snapshot(plan.target.app_id).after(made, (), (), now)
+        write_manifest(plan.target, snapshot, now=now)
         return snapshot
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")
 
 
-def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[int]:
+def _mark(table: ScopeTable, plan: VacuumPlan, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[Committed]:
     schema = table.schema_version(plan.target.schemas)
     return table.commit((), (), schema=schema, stamp=stamp, since=since, now=now, data_change=False)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lakewarden.catalog.passwords import REDACTED
-from lakewarden.delta.manifest import NAME
+from lakewarden.delta.manifest import shown_manifest
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.planning.pending import pending_in
 from lakewarden.scope import Scope, TableName
@@ -18,9 +18,6 @@ from lakewarden.sql.results import Row
 from lakewarden.sql.system.listings import MOMENT, WHOLE, Listing, texts
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.state.node import this_node
-from lakewarden.storage.objects import Missing
-from lakewarden.storage.open import open_store
-from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import cold_tables, live_tables
 
 if TYPE_CHECKING:
@@ -45,16 +42,9 @@ def _manifest(context: Context) -> Iterator[Row]:
     for table in cold_tables(catalog):
         mine = (scope for scope in waiting if scope.table == table.name)
         for scope in dict.fromkeys((*scopes_of(warehouse, table, None), *mine)):
-            text = _manifest_of(warehouse.target(catalog, scope))
+            text = shown_manifest(warehouse.target(catalog, scope).location)
             if text is not None or scope in waiting:
                 yield _manifest_row(scope, text, waits=scope in waiting)
-
-
-def _manifest_of(target: ScopeTarget) -> str | None:
-    try:
-        return open_store(target.location).get(NAME).decode(errors="replace")
-    except Missing:
-        return None
 
 
 def _manifest_row(scope: Scope, text: str | None, *, waits: bool) -> Row:

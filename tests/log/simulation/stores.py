@@ -101,6 +101,9 @@ class SimObjects(ObjectStore):
         except KeyError:
             raise Missing(key) from None
 
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        return self.get(key), _EPOCH
+
     def get_range(self, key: str, start: int, length: int) -> bytes:
         self._answer(self._turn(f"get {key} [{start}, +{length})"))
         try:

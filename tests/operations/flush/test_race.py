@@ -154,6 +154,9 @@ class _HeldStore(ObjectStore):
     def get(self, key: str) -> bytes:
         return self._store.get(key)
 
+    def get_dated(self, key: str) -> tuple[bytes, datetime]:
+        return self._store.get_dated(key)
+
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self._store.get_range(key, start, length)
 

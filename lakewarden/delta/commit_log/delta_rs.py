@@ -1,0 +1,137 @@
+"""One version of a table as delta-rs has opened it. Everything but the version is read on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from lakewarden.connection import Location
+from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.commits import Commit, CommitLog
+from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.storage.open import open_store
+
+_FILE = ("path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}")
+"""Columns of the add actions that a `DataFile` consists of, in its order."""
+
+
+class DeltaRsVersion:
+    """A version that delta-rs has read from the log. `TableVersion` says what the methods return."""
+
+    def __init__(self, location: Location, delta: DeltaTable) -> None:
+        self._location = location
+        self.delta = delta
+        self._transactions: dict[str, int | None] = {}
+
+    @property
+    def version(self) -> int:
+        return self.delta.version()
+
+    @cached_property
+    def head(self) -> TableHead:
+        found, protocol = self.delta.metadata(), self.delta.protocol()
+        return TableHead(
+            str(found.id),
+            self.delta.schema().to_json(),
+            dict(found.configuration),
+            found.created_time,
+            found.name,
+            found.description,
+            tuple(found.partition_columns),
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+        )
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        adds = self._adds
+        lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in _FILE]
+        return tuple(DataFile(*values) for values in zip(*lists, strict=True))
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._adds.num_rows)
+
+    def bounds(self, column: str) -> tuple[pa.ChunkedArray[Any], pa.ChunkedArray[Any]] | None:
+        names = self._adds.column_names
+        if f"min.{column}" not in names or f"max.{column}" not in names:
+            return None
+        return self._adds.column(f"min.{column}"), self._adds.column(f"max.{column}")
+
+    def transaction(self, app_id: str) -> int | None:
+        # the newest commit is usually a flush of ours, and contains all that is needed
+        if self._newest is not None and app_id in self._newest.transactions:
+            return self._newest.transactions[app_id]
+        if app_id not in self._transactions:  # delta-rs reads every commit since the checkpoint again
+            with delta_errors(f"cannot read the watermark of {self._location}"):
+                self._transactions[app_id] = self.delta.transaction_version(app_id)
+        return self._transactions[app_id]
+
+    @property
+    def digest(self) -> str:
+        return "" if self._newest is None else self._newest.digest
+
+    @cached_property
+    def stats(self) -> Mapping[str, str]:
+        with delta_errors(f"cannot read the files of {self._location}"):
+            adds = pa.table(self.delta.get_add_actions(flatten=False)).to_pylist()
+        return {unquote(add["path"]): _stats(add) for add in adds}  # other writers may URL-encode the log's paths
+
+    @cached_property
+    def _newest(self) -> Commit | None:
+        return CommitLog(open_store(self._location)).read(self.version)
+
+    @cached_property
+    def _adds(self) -> pa.Table:
+        """One row per live file: path, size, and statistics as columns `min.<name>` and `max.<name>`."""
+        with delta_errors(f"cannot read the files of {self._location}"):
+            # not pa.table(): it would bring pandas into a command that only looks
+            adds = pa.RecordBatchReader.from_stream(self.delta.get_add_actions(flatten=True)).read_all()
+        encoded = [str(path) for path in adds.column("path").to_pylist()]
+        if not any("%" in path for path in encoded):
+            return adds
+        # the log has URL-encoded paths, which deltalake encodes again where it is given them
+        return adds.set_column(0, "path", pa.array([unquote(path) for path in encoded], pa.string()))
+
+
+def _stats(add: Mapping[str, object]) -> str:
+    """Delta's statistics of a file, without those that nobody could use."""
+    rows = add.get("num_records")
+    low, high, nulls = (_values(add.get(name)) for name in ("min", "max", "null_count"))
+    counted = "" if rows is None else f'"numRecords":{rows},'
+    return f'{{{counted}"minValues":{low},"maxValues":{high},"nullCount":{nulls}}}'
+
+
+def _values(columns: object) -> str:
+    """Writes JSON by hand: the library would write a DECIMAL as text or lose digits."""
+    pairs = columns.items() if isinstance(columns, dict) else ()
+    texts = [(name, _json(value)) for name, value in pairs]
+    return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in texts if text is not None) + "}"
+
+
+def _json(value: object) -> str | None:
+    match value:
+        case bool():
+            return None  # what its writer meant by the bounds of booleans is not worth knowing
+        case int() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case float():
+            return repr(value)
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            moment = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            return f'"{moment.isoformat(timespec="microseconds")}Z"'
+        case date():
+            return f'"{value.isoformat()}"'
+    return None

@@ -1,0 +1,107 @@
+"""The form in which a version is kept: a part of manifest.json, signed under the scope's own key.
+
+The key follows from the warehouse's, and from the scope's location, log and user (`Erasures.derived_key`). So text of another
+place, scope, log or warehouse does not verify, and neither does text that is cut off or forged. That it verifies says that a
+process of this warehouse once wrote it, not that it is the newest: look.py finds that out.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from hashlib import sha256
+
+import msgspec
+
+from lakewarden.delta.commit_log.actions import READER, TableHead
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.snapshot import Snapshot
+
+_BEGIN, _END = b', "mac": "', b'"}\n'
+_DIGITS = 64
+_LENGTH = len(_BEGIN) + _DIGITS + len(_END)
+
+
+class _Table(msgspec.Struct, frozen=True):
+    id: str
+    schema: str
+    configuration: dict[str, str]
+    created_ms: int | None
+    name: str | None
+    description: str | None
+    writer: int
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a manifest holds besides the list of files. `digest` and `transactions` are those of the snapshot."""
+
+    table: _Table
+    transactions: dict[str, int | None]
+    digest: str
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    """A live file, as the manifest lists it."""
+
+    path: str
+    row_count: int | None
+    size_bytes: int
+    schema_version: int
+    min_seq: int | None
+    max_seq: int | None
+    created_at: int
+    stats: str | None = None
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    delta_version: int
+    segments: list[_Segment]
+    snapshot: _Kept
+
+
+_decoder = msgspec.json.Decoder(_Manifest)
+
+
+def kept_part(snapshot: Snapshot) -> bytes:
+    """Returns what is kept of the snapshot besides its files, as JSON."""
+    head = snapshot.head
+    table = _Table(head.id, head.schema, dict(head.configuration), head.created_ms, head.name, head.description, head.writer)
+    return msgspec.json.encode(_Kept(table, dict(snapshot.transactions), snapshot.digest))
+
+
+def sign(text: bytes, key: str) -> bytes:
+    """Closes a JSON object, of which `text` is all but the last brace, with its MAC."""
+    return text + _BEGIN + _mac(text, key) + _END
+
+
+def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
+    """Returns the version that a manifest keeps; None where it keeps none under this key. `app_id` is the watermark's."""
+    body, end = text[:-_LENGTH], text[-_LENGTH:]
+    if not key or not hmac.compare_digest(end, _BEGIN + _mac(body, key) + _END):
+        return None
+    try:
+        found = _decoder.decode(text)
+    except msgspec.DecodeError:  # a later release's
+        return None
+    table = found.snapshot.table
+    head = TableHead(
+        table.id,
+        table.schema,
+        table.configuration,
+        table.created_ms,
+        table.name,
+        table.description,
+        reader=READER,
+        writer=table.writer,
+    )
+    files = tuple(
+        DataFile(each.path, each.size_bytes, each.row_count, each.created_at, each.min_seq, each.max_seq, each.schema_version)
+        for each in found.segments
+    )
+    stats: Mapping[str, str] = {each.path: each.stats for each in found.segments if each.stats is not None}
+    kept = found.snapshot
+    return Snapshot(found.delta_version, head, files, stats, app_id, kept.transactions, kept.digest)
+
+
+def _mac(text: bytes, key: str) -> bytes:
+    return hmac.new(key.encode(), text, sha256).hexdigest().encode()

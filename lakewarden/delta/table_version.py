@@ -1,0 +1,56 @@
+"""What a `ScopeTable` has to learn of its version, wherever it is known from: delta-rs, or what was kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.parquet.files import DataFile
+
+Bounds: TypeAlias = "tuple[pa.ChunkedArray[Any], pa.ChunkedArray[Any]]"
+"""The lowest and the highest value of a column in each file, NULL where that is unknown."""
+
+
+class TableVersion(Protocol):
+    """One version of a table. Whatever fails raises as `ScopeTable.open`."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def head(self) -> TableHead: ...
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The version as delta-rs reads it."""
+        ...
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Its live files, in any order."""
+        ...
+
+    @property
+    def has_files(self) -> bool: ...
+
+    @property
+    def stats(self) -> Mapping[str, str]:
+        """Delta's statistics of each file that has any, as JSON, by path."""
+        ...
+
+    def bounds(self, column: str) -> Bounds | None:
+        """The bounds of the column in each of `files`; None where no file has any."""
+        ...
+
+    def transaction(self, app_id: str) -> int | None:
+        """The version of that transaction identifier; None where there is none."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the commit that made it; empty when that has left the log."""
+        ...
