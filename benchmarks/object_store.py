@@ -41,7 +41,7 @@ def run(scale: Scale, place: Path) -> Section:
     return section
 
 
-def requests(server: MinioServer, *, rounds: int = 24, processes: int = 8) -> list[Table]:
+def requests(server: MinioServer, *, rounds: int = 20, processes: int = 10) -> list[Table]:
     """Of flushes, ours and those of delta-rs alone; both numbers are whole cycles of checkpoints."""
     with counting(server) as proxy:
         ours = {

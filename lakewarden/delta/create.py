@@ -17,16 +17,12 @@ from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.parquet.schema import delta_schema
 from lakewarden.delta.snapshot import Committed
 from lakewarden.faults import Reach, no_faults
-from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 _CHECKPOINT_INTERVAL = 10
-"""With delta-rs's default of 100, opening grows from 2 to 12 ms."""
-
-_CHECKPOINT_INTERVAL_REMOTE = 4
-"""On an object store each commit since the checkpoint costs an opening two requests, and a checkpoint costs four requests
-and one for each commit in it."""
+"""With delta-rs's default of 100, opening grows from 2 to 12 ms. On an object store each commit since the checkpoint costs an
+opening two requests, and a checkpoint costs four requests and one for each commit in it."""
 
 _LOG_DAYS = 30
 """Delta's own default; history and restore reach at least as far back as deleted files are kept."""
@@ -60,10 +56,9 @@ def create_table(
 def _configuration(target: ScopeTarget) -> dict[str, str]:
     """Returns the properties for other writers; Lakewarden's own vacuum follows the table's options."""
     retention_hours = target.retention_hours
-    interval = _CHECKPOINT_INTERVAL_REMOTE if local_path(target.uri) is None else _CHECKPOINT_INTERVAL
     owner = owner_of(target)
     return ({PROPERTY: owner} if owner else {}) | {
-        "delta.checkpointInterval": str(interval),
+        "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
         "delta.deletedFileRetentionDuration": f"interval {retention_hours} hours",
         "delta.logRetentionDuration": f"interval {max(retention_hours, _LOG_DAYS * 24)} hours",
     }

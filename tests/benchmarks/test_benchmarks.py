@@ -35,14 +35,14 @@ def test_query(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
 def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> None:
-    """In the steady state, over two whole cycles of checkpoints, and over one where each flush is another process's first."""
+    """Over whole cycles of checkpoints, and over one where each flush is another process's first."""
     with object_store.counting(minio) as proxy:
-        found = flush_requests.counted(proxy, same_keys=same_keys, rounds=8, processes=4)
+        found = flush_requests.counted(proxy, same_keys=same_keys, rounds=10, processes=10)
         theirs = flush_requests.delta_rs(proxy, merge=same_keys, rounds=1)
     steady, alone = ([flush_requests.of_scope(flush) for flush in each] for each in (found.steady, found.alone))
-    assert steady[:4] == steady[4:], "no cycle, so its mean says nothing"
-    assert mean(steady) <= 30
-    assert mean(alone) <= 30
+    assert steady.count(min(steady)) == len(steady) - 1, "no cycle with one checkpoint, so its mean says nothing"
+    assert flush_requests.cycle_mean(found) <= (9 if same_keys else 8)
+    assert mean(alone) <= mean(steady) + 1, "a process's first flush asks for what is kept of the scope, and for nothing else"
     counted, listed = flush_requests.tables({"ours": found}, {"theirs": theirs})
     assert [row[0] for row in counted.rows] == ["ours", "delta-rs alone, theirs"]
     assert sum(float(row[2]) for row in listed.rows) > mean(steady)

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
+from lakewarden.delta.kept.known import NAME
+from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, LogSettings, Settings
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import Rows, eventual, keys, notes, strong
@@ -69,6 +73,8 @@ class LakehouseMachine(RuleBasedStateMachine):
         self.models: dict[tuple[str, str | None], Model] = {}
         self._fenced: dict[tuple[str, str | None], list[timedelta]] = {scope: [] for scope in _SCOPES}
         """When fences were made that no vacuum has looked after yet."""
+        self._known: dict[tuple[str, str | None], list[bytes]] = {scope: [] for scope in _SCOPES}
+        """What was ever kept of each scope."""
 
     def teardown(self) -> None:
         self.lake.close()
@@ -145,6 +151,33 @@ class LakehouseMachine(RuleBasedStateMachine):
             assert report.version == len(model.versions)
             model.versions.append(model.hot)
             model.pending, model.flushed = False, True
+            scope = (str(report.scope.table), report.scope.user)
+            self._known[scope].append(open_store(self._target(scope).location).get(NAME))
+
+    # What is kept of a scope may be lost, or be older than it is: in the store, and in the memory of a process
+
+    @rule(scope=_scopes)
+    def forget_what_is_known(self, scope: tuple[str, str | None]) -> None:
+        target = self._target(scope)
+        open_store(target.location).delete([NAME])
+        KEPT_TEXTS.forget(target.uri)
+
+    @precondition(lambda self: any(self._known.values()))
+    @rule(scope=_scopes, choice=st.integers(0, 30), where=st.sampled_from(["store", "memory", "both"]))
+    def know_something_old(self, scope: tuple[str, str | None], choice: int, where: str) -> None:
+        target, known = self._target(scope), self._known[scope]
+        if not known or not self.models[scope].versions:
+            return
+        text = known[choice % len(known)]
+        if where != "memory":
+            open_store(target.location).replace(NAME, text)
+        KEPT_TEXTS.forget(target.uri)
+        if where != "store":
+            KEPT_TEXTS.put(target.uri, text)
+
+    def _target(self, scope: tuple[str, str | None]) -> ScopeTarget:
+        warehouse = self.lake.warehouse
+        return warehouse.target(warehouse.catalog.read(), Scope(TableName.parse(scope[0]), scope[1]))
 
     # Maintenance
 

@@ -164,6 +164,19 @@ def test_what_is_kept_of_a_strangers_commit_is_used_next(scope: ScopeTarget) -> 
     assert _rows(scope) == _named(0, 1) | _named(10, 2) | _named(20, 7)
 
 
+def test_a_table_that_asks_more_of_its_writers_is_not_kept(scope: ScopeTarget) -> None:
+    _flush(scope, 0, 1)
+    deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    _agrees(scope)
+    for number in (1, 2):
+        _flush(scope, 10 * number, number)
+        found = open_scope(scope)
+        assert found is not None
+        assert not found.is_kept
+        assert b'"mac"' not in _text(scope)
+    assert _rows(scope) == _named(10, 1) | _named(20, 2)
+
+
 # What is kept is wrong
 
 
