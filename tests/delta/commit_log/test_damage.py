@@ -215,12 +215,12 @@ def test_the_log_does_not_expire_for_a_checkpoint_that_cannot_be_read(tmp_path: 
 
 def test_a_lost_checkpoint_in_a_bucket_is_passed_over(minio: MinioServer, request: pytest.FixtureRequest) -> None:
     scope = replace(target(Path("unused")), location=Location(f"{minio.prefix_for(request.node.name)}/chat/people/u_1"))
-    for number in range(6):
+    for number in range(12):
         flush(scope, people(number), first_seq=number)
-    open_store(scope.location).delete([checkpoint_name(3)])
-    assert rows_of(scope) == people(*range(6))
+    open_store(scope.location).delete([checkpoint_name(9)])
+    assert rows_of(scope) == people(*range(12))
     assert damage_of(scope.location) == Damage(checkpoints=(LAST_CHECKPOINT,))
-    flush(scope, people(6), first_seq=6)
-    flush(scope, people(7), first_seq=7)
-    assert rows_of(scope) == people(*range(8))
+    for number in range(12, 20):
+        flush(scope, people(number), first_seq=number)
+    assert rows_of(scope) == people(*range(20))
     assert not damage_of(scope.location)
