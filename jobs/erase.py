@@ -54,7 +54,11 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
         tables = [TableName.parse(table.table) for table in certificate.tables]
         forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
         _book(context, certificate, forgotten)
-        book_behind(context, lake, lake.tables())
+        if forgotten.wiped:
+            context.log.warning(
+                "Dagster's storage is not one that single events can be removed from: other users are booked again"
+            )
+            book_behind(context, lake, lake.tables())
     if forgotten.left:
         raise dg.Failure(
             description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"
@@ -70,7 +74,8 @@ def _book(context: dg.OpExecutionContext, certificate: Certificate, forgotten: F
     for table in certificate.tables:
         metadata = {**whole, **{f"metrics/{name}": getattr(table, name) for name in ("hot_rows", "files", "bytes", "tags")}}
         key = asset_key(TableName.parse(table.table))
-        context.log_event(dg.AssetMaterialization(key, description=f"erase: {certificate.result}", metadata=metadata))
+        # an observation: the other users' rows have not changed
+        context.log_event(dg.AssetObservation(key, description=f"erase: {certificate.result}", metadata=metadata))
     context.add_output_metadata(whole)
 
 
@@ -86,6 +91,7 @@ def _metadata(certificate: Certificate, forgotten: Forgotten) -> dict[str, dg.Me
         },
         "certificate/tables": table_value(asdict(table) for table in certificate.tables),
         "dagster/runs_deleted": dg.MetadataValue.int(forgotten.deleted),
+        "dagster/others_wiped": dg.MetadataValue.bool(forgotten.wiped),
         "dagster/runs_left": dg.MetadataValue.int(len(forgotten.left)),
     }
 

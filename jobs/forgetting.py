@@ -1,14 +1,13 @@
-"""Removes an erased user from Dagster: partitions, runs and their events, logs, ticks, caches.
+"""Removes an erased user from Dagster: partitions, events, runs, logs, ticks, caches. Other users' stay as they are.
 
-Dagster cannot remove one partition's events from a run, so whole runs are deleted, and the current state of other users is
-booked again. The warehouse is the source of truth; only the plots of those other users become shorter.
+Where Dagster's storage is not SQL, or of another version, whole runs are deleted and the erased assets wiped instead; the
+state of other users is then booked again, as the warehouse has it.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -17,58 +16,67 @@ from dagster._core.scheduler.instigation import TickStatus
 from dagster._serdes import serialize_value
 
 from assets.tables import asset_key, partitions_name
+from jobs.redacting import Names
+from jobs.selection import op_config
 from jobs.sqlite import overwriting
+from jobs.sweeping import Storages, sweep
+from jobs.tags import SCOPE
 from lakewarden.clock import system_clock
 from lakewarden.scope import TableName
-from lakewarden.storage.paths import encode
 
 _PAGE = 100
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The number of deleted runs, and the ids of unfinished ones that name the user."""
+    """The number of deleted runs, the ids of unfinished ones that name the user, and whether others lost their events."""
 
     deleted: int
     left: tuple[str, ...]
+    wiped: bool
 
 
-def forget_user(instance: dg.DagsterInstance, user: str, tables: Iterable[TableName], own_run: str, mark: str) -> Forgotten:
-    """Reads every run but `own_run` and deletes those that name the user anywhere: it prefers to delete too many."""
-    left: list[str] = []
-    deleted = 0
-    names = _Names(user)
+def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableName], own_run: str, mark: str) -> Forgotten:
+    """Deletes runs of the user alone, but `own_run`, and takes the id out of the others."""
+    storages = Storages.of(instance)
+    names = Names(user, mark)
     with overwriting(instance.event_log_storage):
-        for run in [run for run in _runs(instance) if run.run_id != own_run]:
-            if not (names.stand_in((run.run_config, run.tags)) or _told(instance, run.run_id, names)):
-                continue
-            if run.is_finished:
-                _delete(instance, run, names, mark)
-                deleted += 1
-            else:
-                left.append(run.run_id)
+        told = storages.naming(names) if storages else None
+        naming = [run for run in _runs(instance) if run.run_id != own_run and _is_told(instance, run, names, told)]
+        left = tuple(run.run_id for run in naming if not run.is_finished)
+        over = [run for run in naming if run.is_finished and (storages is None or _is_of(run, user, names))]
+        for run in over:
+            _delete(instance, run, names, mark)
         for table in tables:
             instance.delete_dynamic_partition(partitions_name(table), user)
-            instance.wipe_assets([asset_key(table)])  # its newest event, its cached partitions, results of checks
-        _purge_ticks(instance)
-    return Forgotten(deleted, tuple(left))
+        keys = [asset_key(table) for table in tables]
+        if storages is None:
+            instance.wipe_assets(keys)  # their newest events, cached partitions, results of checks
+            _purge_ticks(instance)
+        else:
+            sweep(storages, user, names, keys, left)
+            for run in naming:
+                instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+    return Forgotten(len(over), left, wiped=storages is None)
 
 
-class _Names:
-    """The spellings of an id: as it is, and as in paths."""
+def _is_told(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, told: set[str] | None) -> bool:
+    """Whether the run names the user. Without SQL, every event is read."""
+    if told is not None:
+        return run.run_id in told
+    return names.stand_in((run.run_config, run.tags)) or _told(instance, run.run_id, names)
 
-    def __init__(self, user: str) -> None:
-        spelled = {user, encode(user, folds_case=False), encode(user, folds_case=True)}
-        either = "|".join(re.escape(each) for each in sorted(spelled))
-        self._word = re.compile(rf"(?<![0-9A-Za-z_])(?:{either})(?![0-9A-Za-z_])")
 
-    def stand_in(self, value: object) -> bool:
-        """Whether the id is in one of the texts of a value, or of the values that it is made of."""
-        if isinstance(value, str):
-            return self._word.search(value) is not None
-        if isinstance(value, Mapping):
-            return any(self.stand_in(name) or self.stand_in(inner) for name, inner in value.items())
-        return isinstance(value, list | tuple) and any(map(self.stand_in, value))
+def _is_of(run: dg.DagsterRun, user: str, names: Names) -> bool:
+    """Whether the run was for this user alone."""
+    if names.stand_in(run.tags.get(SCOPE, "")) or run.tags.get("dagster/partition") == user:
+        return True
+    config = op_config(run)
+    return config.get("user") == user or _users(config.get("scopes")) == {user}
+
+
+def _users(scopes: object) -> set[str]:
+    return {user for users in scopes.values() for user in users} if isinstance(scopes, Mapping) else set()
 
 
 def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
@@ -78,11 +86,11 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
         cursor = page[-1].run_id
 
 
-def _told(instance: dg.DagsterInstance, run_id: str, names: _Names) -> bool:
+def _told(instance: dg.DagsterInstance, run_id: str, names: Names) -> bool:
     return any(names.stand_in(json.loads(serialize_value(entry))) for entry in instance.all_logs(run_id))
 
 
-def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: _Names, mark: str) -> None:
+def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, mark: str) -> None:
     """On SQLite a deleted run leaves its tags: overwrites those that name the user first."""
     instance.add_run_tags(run.run_id, {name: mark for name, value in run.tags.items() if names.stand_in(value)})
     instance.delete_run(run.run_id)

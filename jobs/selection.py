@@ -1,6 +1,8 @@
-"""The fields of every operation's config that select its scopes."""
+"""The fields of every operation's config that select its scopes, and the config of a run that was made from them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import dagster as dg
 from pydantic import Field
@@ -31,3 +33,11 @@ class ScopeSelection(dg.Config):
 
     tables: list[str] = Field([], description="Tables as namespace.table; empty means all of the warehouse.")
     user: str | None = Field(None, description="Only this user's scope of each of the tables.")
+
+
+def op_config(run: dg.DagsterRun) -> Mapping[str, object]:
+    """The config of the run's only op; empty if the launchpad was left empty."""
+    ops = run.run_config.get("ops")
+    ours = next(iter(ops.values()), None) if isinstance(ops, Mapping) else None
+    config = ours.get("config") if isinstance(ours, Mapping) else None
+    return config if isinstance(config, Mapping) else {}

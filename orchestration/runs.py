@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -56,11 +56,3 @@ def _is_cut_off(run: dg.DagsterRun) -> bool:
     tags = run.tags
     failed_itself = tags.get("dagster/failure_reason") == _STEP_FAILED  # an op that fails has booked before
     return OPERATION in tags and not failed_itself and tags.get("dagster/will_retry") != "true"
-
-
-def op_config(run: dg.DagsterRun) -> Mapping[str, object]:
-    """The config of the run's only op; empty if the launchpad was left empty."""
-    ops = run.run_config.get("ops")
-    ours = next(iter(ops.values()), None) if isinstance(ops, Mapping) else None
-    config = ours.get("config") if isinstance(ours, Mapping) else None
-    return config if isinstance(config, Mapping) else {}

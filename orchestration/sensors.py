@@ -9,11 +9,12 @@ from jobs.behind import named_tables
 from jobs.flush import flush_job
 from jobs.queued import run_queued_job
 from jobs.record import record_job
+from jobs.selection import op_config
 from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
 from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
-from orchestration.runs import UNDER_WAY, cut_off, holders, op_config, under_way
+from orchestration.runs import UNDER_WAY, cut_off, holders, under_way
 
 _RUNNING = dg.DefaultSensorStatus.RUNNING
 
