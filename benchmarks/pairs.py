@@ -121,7 +121,7 @@ def compare(names: Sequence[str], old: Path, rounds: int, size: str, place: Path
             lines += _lines("object_store", (old, _NEW), "s3://lake", server.environment, rounds, size)
             tables.append(_requests_table(_counted(old, "old", size, server), _counted(_NEW, "new", size, server)))
     said = (
-        f"{rounds} pairs each, this commit and {_commit(old)} in turns; medians, and the ratio's geometric mean with its 95 %"
+        f"{rounds} pairs each, this commit and {commit_of(old)} in turns; medians, and the ratio's geometric mean with its 95 %"
         f" interval. A regression is an interval above {BOUND}."
     )
     return [Table(said, ("what", "old", "new", "new is, times", "so it is"), lines), *tables]
@@ -167,7 +167,7 @@ def _within(more: float, most: int) -> str:
     return "within the bound" if more <= most else "too many"
 
 
-def _commit(root: Path) -> str:
+def commit_of(root: Path) -> str:
     done = subprocess.run(["git", "-C", str(root), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
+from time import process_time
+from typing import Any
+
+import pyarrow as pa
 
 from benchmarks import data
 from benchmarks.timing import quiet_seconds
+from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.settings import FlushSettings, Settings
@@ -46,6 +51,8 @@ class Size:
     cold_rows: int
     """Of the scope that is queried, a hundredth of which are hot besides."""
     queries: int
+    merged: int
+    """Scopes of a flush whose processor time is measured."""
 
 
 SIZES = {
@@ -59,9 +66,49 @@ SIZES = {
         existing=1_000,
         cold_rows=100_000,
         queries=50,
+        merged=150,
     ),
-    "tiny": Size(appends=3, bulk_rows=20, bulk_users=4, scopes=2, spark_scopes=2, rows=4, existing=4, cold_rows=100, queries=2),
+    "tiny": Size(
+        appends=3, bulk_rows=20, bulk_users=4, scopes=2, spark_scopes=2, rows=4, existing=4, cold_rows=100, queries=2, merged=2
+    ),
 }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table, and rows of a scope: as many as there are, and the last of them, which a flush replaces."""
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    existing: int
+    replaced: int
+
+    def rows(self, users: Sequence[str], first: int, count: int, turn: int) -> pa.Table:
+        """`count` rows of each user, their keys numbered from `first` on; other values differ from turn to turn."""
+        numbers = [number for number in range(first, first + count) for _ in users]
+        columns = {column.name: self._values(column, numbers, turn) for column in self.columns}
+        return pa.table({"user": pa.array(list(users) * count), **columns})
+
+    def _values(self, column: Column, numbers: Sequence[int], turn: int) -> pa.Array[Any]:
+        given = pa.array(numbers if column.name in self.primary_key else [number + turn for number in numbers], pa.int32())
+        kinds: dict[str, Any] = {"INT": pa.int32(), "BIGINT": pa.int64(), "TEXT": pa.string()}
+        return given.cast(kinds[column.type]) if column.type in kinds else given.cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+_FLIGHTS = (
+    "time_hour TIMESTAMP, carrier TEXT, flight INT, year INT, month INT, day INT, dep_time INT, sched_dep_time INT, "
+    "dep_delay INT, arr_time INT, sched_arr_time INT, arr_delay INT, origin TEXT, dest TEXT, air_time INT, distance INT, "
+    "hour INT, minute INT, note TEXT"
+)
+"""As those of the demo."""
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) for name, kind in map(str.split, text.split(", ")))
+
+
+NARROW = Shape(_columns("id BIGINT, at TIMESTAMP, note TEXT"), ("id",), existing=1_000, replaced=200)
+WIDE = Shape(_columns(_FLIGHTS), ("time_hour", "carrier", "flight"), existing=150, replaced=30)
 
 
 def appends(place: str, size: Size) -> Iterator[float]:
@@ -100,6 +147,21 @@ def flush(uri: str, scopes: int, rows: int, settings: Settings = _IN_PROCESS) ->
         for turn in count(1):
             events.write(data.rows(users, turn * rows // 2, rows), user_column="user")
             yield quiet_seconds(_flush, lake, scopes)
+
+
+def merges(place: str, scopes: int, shape: Shape) -> Iterator[float]:
+    """Seconds of processor time, of all threads, that a flush takes for each scope: small merges, in this process."""
+    users = data.users(scopes)
+    with Lakehouse.open(place, settings=_IN_PROCESS) as lake:
+        lake.create_namespace("bench")
+        table = lake.create_table(data.TABLE, type="USER", columns=shape.columns, primary_key=shape.primary_key)
+        table.write(shape.rows(users, 0, shape.existing, 0), user_column="user")
+        _flush(lake, scopes)
+        for turn in count(1):
+            table.write(shape.rows(users, shape.existing - shape.replaced, shape.replaced, turn), user_column="user")
+            begun = process_time()
+            _flush(lake, scopes)
+            yield (process_time() - begun) / scopes
 
 
 def few_of_many(place: str, size: Size) -> Iterator[float]:
@@ -181,6 +243,8 @@ def main(place: str, size: Size) -> None:
         "bulk": partial(bulk, place, size),
         "first flush": partial(first_flush, place, size),
         "flush": partial(flush, f"{place}/flush", size.scopes, size.rows),
+        "narrow merges": partial(merges, f"{place}/narrow", size.merged, NARROW),
+        "wide merges": partial(merges, f"{place}/wide", size.merged, WIDE),
         "few of many": partial(few_of_many, place, size),
         "optimize": partial(maintained, f"{place}/optimize", size, _optimize),
         "vacuum (dry run)": partial(maintained, f"{place}/vacuum", size, _vacuum),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import width
 from benchmarks.pairs import Requests, paired, side
 from benchmarks.ratio import Ratio, ratio
 
@@ -46,6 +47,14 @@ def test_requests_of_a_scope_are_told_from_those_of_the_job() -> None:
     """Sixteen flushes with 20 requests a job and 22 a scope, of one scope and of five."""
     found = Requests(one=16 * (20 + 22), several=16 * (20 + 5 * 22))
     assert (found.a_job, found.a_scope) == (20, 22)
+
+
+@pytest.mark.slow
+def test_merges_of_few_columns_and_of_many(tmp_path: Path) -> None:
+    if not (_ROOT / ".venv").exists():
+        pytest.skip(f"the interpreter is {sys.executable}, and a side wants one in .venv")
+    table = width.compare(_ROOT, 2, "tiny", tmp_path)
+    assert [row[0] for row in table.rows] == ["200 of 3 columns onto 1,000", "30 of 19 columns onto 150", "wide is, times"]
 
 
 @pytest.mark.slow
