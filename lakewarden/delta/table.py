@@ -202,6 +202,8 @@ class ScopeTable:
         bounds = self._found.bounds(column)
         if bounds is None:
             return None
+        if self._by_age == sorted(self._by_age):
+            return bounds
         low, high = bounds
         return low.take(self._by_age), high.take(self._by_age)
 

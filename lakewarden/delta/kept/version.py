@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class KeptVersion:
         return self._snapshot.stats or {}
 
     def bounds(self, column: str) -> Bounds | None:
-        type_ = self._types.get(column)
+        type_ = _types(self.head.schema).get(column)
         if type_ is None:
             return None
         try:
@@ -92,14 +92,18 @@ class KeptVersion:
     @cached_property
     def _parsed(self) -> list[dict[str, dict[str, Any]]]:
         stats = self.stats
-        return [json.loads(stats.get(file.path, "{}"), parse_float=Decimal) for file in self.files]
-
-    @cached_property
-    def _types(self) -> dict[str, pa.DataType | None]:
-        return {column.name: _arrow(column.type) for column in live_columns(self.head.schema)}
+        return [_exactly(stats.get(file.path, "{}")) for file in self.files]
 
 
 _ENDS = ("minValues", "maxValues")
+
+_exactly = json.JSONDecoder(parse_float=Decimal).decode
+
+
+@lru_cache(maxsize=1024)
+def _types(schema_json: str) -> dict[str, pa.DataType | None]:
+    """The types of the columns' bounds."""
+    return {column.name: _arrow(column.type) for column in live_columns(schema_json)}
 
 
 def _arrow(type_: str) -> pa.DataType | None:
