@@ -57,7 +57,7 @@ def _table_checks(table: Table) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=f"check_{name.namespace}__{name.name}",
         specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in _DESCRIPTIONS.items()],
-        pool="spark",
+        pool="checks",  # runs of single checks carry no tags of a job, so their limit is a pool's
     )
     def check(
         context: dg.AssetCheckExecutionContext, config: CheckConfig, lake: dg.ResourceParam[Lakehouse], spark: SparkResource

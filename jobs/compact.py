@@ -13,7 +13,7 @@ class CompactConfig(ScopeSelection):
     """Which scopes to compact. A scope whose tail has too few small files is skipped."""
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
 def compact(context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, lake.compact(*config.tables, user=config.user))

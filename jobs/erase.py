@@ -32,7 +32,7 @@ class EraseConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
+@dg.op(retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
 def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         request = lake.requested_erasure(config.request)

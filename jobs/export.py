@@ -22,7 +22,7 @@ class ExportConfig(dg.Config):
     to: str = Field(description="A directory or URI, empty or with an earlier export of the same user. No credentials in it.")
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, description="Export the user, and book one event for each table.")
+@dg.op(retry_policy=RETRIES, description="Export the user, and book one event for each table.")
 def export(context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         made = lake.export(config.user, config.to)

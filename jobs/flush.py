@@ -34,7 +34,7 @@ def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
     return [Scope(table, user) for user in users] if users else [Scope(table)]
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
 def flush(context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, _run(lake, config))

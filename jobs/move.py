@@ -16,7 +16,7 @@ class MoveConfig(dg.Config):
     to: str = Field(description="The id of the storage to move to.")
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event per scope.")
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event per scope.")
 def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, lake.move(config.table, config.to))

@@ -16,9 +16,7 @@ class OptimizeConfig(ScopeSelection):
     zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
 
 
-@dg.op(
-    pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each."
-)
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each.")
 def optimize(context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))

@@ -16,7 +16,7 @@ class RunQueuedConfig(dg.Config):
     jobs: list[str] = Field([], description="Exactly these, by their ids; empty means all.")
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
 def run_queued(context: dg.OpExecutionContext, config: RunQueuedConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         ran = lake.run_jobs(config.jobs or None)

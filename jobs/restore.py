@@ -60,7 +60,7 @@ class RestoreConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
+@dg.op(retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
 def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, _run(lake, config))

@@ -12,6 +12,14 @@ SCOPE = "lakewarden/scope"
 SEEN_UNTIL = "lakewarden/seen_until"
 """On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 
+SLOT = "lakewarden/slot"
+"""Which slots of the queue a run needs: dagster.yaml limits the runs of each value."""
+
+SPARK = "spark"
+"""One JVM at a time."""
+LIGHT = "light"
+"""Work in the run's own process: it does not wait behind a JVM."""
+
 Importance = Literal[
     "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move"
 ]
@@ -32,5 +40,10 @@ _PRIORITY: dict[Importance, int] = {
 }
 
 
+_ON_SPARK: frozenset[Importance] = frozenset({"flush", "queued", "move", "compact", "optimize", "vacuum"})
+"""Those that may need a JVM: over many scopes, or over a large one. A run of few may be tagged `LIGHT` instead."""
+
+
 def job_tags(operation: Importance) -> dict[str, str]:
-    return {OPERATION: operation, "dagster/priority": str(_PRIORITY[operation])}
+    slot = SPARK if operation in _ON_SPARK else LIGHT
+    return {OPERATION: operation, SLOT: slot, "dagster/priority": str(_PRIORITY[operation])}

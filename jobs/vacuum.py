@@ -25,7 +25,7 @@ class VacuumConfig(ScopeSelection):
     plan: str = plan_field()
 
 
-@dg.op(pool="spark", retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
 def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
     with declined():
         book(context, lake, _run(lake, config))

@@ -71,6 +71,13 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     retention_hours: Annotated[
         int, Meta(ge=0, description="Hours that vacuum keeps removed files when a table has no DELETED_RETENTION_HOURS.")
     ] = 168
+    scheduled_deletes: Annotated[
+        bool,
+        Meta(
+            description="Let Dagster's schedules delete: `vacuum_weekly` then deletes files past the retention, which ends"
+            " restores to older versions. Until the warehouse's owner sets this, it only lists them."
+        ),
+    ] = False
     fence_retention_hours: Annotated[
         int,
         Meta(

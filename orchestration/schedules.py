@@ -27,15 +27,13 @@ optimize_nightly = dg.ScheduleDefinition(
     default_status=_RUNNING,
 )
 
-vacuum_weekly = dg.ScheduleDefinition(
-    name="vacuum_weekly",
-    job=vacuum_job,
-    cron_schedule="0 4 * * 0",
-    # The default of the config is a dry run, for users; the schedule deletes, with the retention of the table or settings.
-    run_config={"ops": {"vacuum": {"config": {"dry_run": False}}}},
-    description="Deletes files that no version inside the retention needs.",
-    default_status=_RUNNING,
-)
+
+@dg.schedule(job=vacuum_job, cron_schedule="0 4 * * 0", name="vacuum_weekly", default_status=_RUNNING)
+def vacuum_weekly(lake: dg.ResourceParam[Lakehouse]) -> dg.RunRequest:
+    """Lists files that no version inside the retention needs; deletes them if `maintenance.scheduled_deletes` is set."""
+    deletes = lake.warehouse.settings.maintenance.scheduled_deletes
+    config = {"ops": {"vacuum": {"config": {"dry_run": not deletes}}}}
+    return dg.RunRequest(run_config=config)
 
 
 @dg.schedule(job=evict_job, cron_schedule="* * * * *", name="evict_minutely", default_status=_RUNNING)

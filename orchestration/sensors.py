@@ -10,9 +10,10 @@ from jobs.flush import flush_job
 from jobs.queued import run_queued_job
 from jobs.record import record_job
 from jobs.selection import op_config
-from jobs.tags import OPERATION, SCOPE, SEEN_UNTIL
+from jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT
 from lakewarden.catalog.model import Table
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.settings import FlushSettings
 from orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from orchestration.runs import UNDER_WAY, cut_off, holders, under_way
 
@@ -34,15 +35,21 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     choice = choose(due, _flush_runs(context.instance, now), now)
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
-    return dg.SensorResult(run_requests=[_request(batch) for batch in choice.batches])
+    return dg.SensorResult(run_requests=[_request(batch, lake.warehouse.settings.flush) for batch in choice.batches])
 
 
-def _request(batch: Batch) -> dg.RunRequest:
+def _request(batch: Batch, settings: FlushSettings) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=batch.key,
         run_config={"ops": {"flush": {"config": {"scopes": batch.users}}}},
-        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(batch)},
+        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(batch), **_slot(batch, settings)},
     )
+
+
+def _slot(batch: Batch, settings: FlushSettings) -> dict[str, str]:
+    """Few scopes with little in the log are flushed without a JVM, so they do not wait for one."""
+    small = all(one.bytes < settings.large_scope_bytes for one in batch.pending)
+    return {SLOT: LIGHT} if small and len(batch.pending) < settings.in_process_below else {}
 
 
 def _single(batch: Batch) -> dict[str, str]:

@@ -151,6 +151,7 @@ def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
             wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.STARTED)
             killed.stop_in_its_tracks()
         with ui(warehouse, home, port) as started:
+            assert any("vacuum_weekly only lists" in line for line in started.said)
             assert any("A former `ui`" in line and "they are ended" in line for line in started.said)
             wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
             retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})

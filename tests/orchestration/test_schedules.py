@@ -11,7 +11,7 @@ import pytest
 from jobs.evict import evict_job
 from jobs.tags import OPERATION
 from lakewarden.lakehouse import Lakehouse
-from orchestration.schedules import evict_minutely
+from orchestration.schedules import evict_minutely, vacuum_weekly
 from resources.lakehouse import LakehouseResource
 from resources.spark import SparkResource
 from tests.fixtures.chat import add_stream
@@ -26,13 +26,27 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
-def tick(uri: str, instance: dg.DagsterInstance) -> tuple[int, str]:
-    """How many runs it asks for, and why none."""
+def evaluate(schedule: dg.ScheduleDefinition, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:
     spark = SparkResource()
     resources = {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
     with dg.build_schedule_context(instance=instance, resources=resources) as context:
-        data = evict_minutely.evaluate_tick(context)
+        return schedule.evaluate_tick(context)
+
+
+def tick(uri: str, instance: dg.DagsterInstance) -> tuple[int, str]:
+    """How many runs it asks for, and why none."""
+    data = evaluate(evict_minutely, uri, instance)
     return len(data.run_requests or []), data.skip_message or ""
+
+
+@pytest.mark.parametrize(("said", "dry_run"), [(None, True), ("true", False)])
+def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
+    said: str | None, dry_run: bool, chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if said is not None:
+        monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__SCHEDULED_DELETES", said)
+    (request,) = evaluate(vacuum_weekly, chat, instance).run_requests or []
+    assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run}}}}
 
 
 def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:

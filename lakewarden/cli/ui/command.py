@@ -23,6 +23,7 @@ from lakewarden.cli.ui.home import SETTINGS, DagsterHome, Served, home_name, pre
 from lakewarden.cli.ui.processes import end_session, running
 from lakewarden.clock import random_id
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
+from lakewarden.settings import Settings, load_settings
 from lakewarden.storage.location import canonical
 
 _WORKSPACE = "workspace.yaml"
@@ -73,6 +74,7 @@ def ui(
         _check_alone(home, environment, checkout)
         session = random_id()
         home.record(Served(session, os.getpid(), address.url))
+        print(f"Starting Dagster for {warehouse}: ten seconds to a minute. {_deletes(load_settings(os.environ))}", flush=True)
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
@@ -88,6 +90,13 @@ def _end(former: Served | None) -> None:
             f"A former `ui` (process {former.pid}, at {former.url}) left {ended} processes of Dagster: they are ended.",
             flush=True,
         )
+
+
+def _deletes(settings: Settings) -> str:
+    """What the schedules delete: an owner has to know before the first of them runs."""
+    if settings.maintenance.scheduled_deletes:
+        return "Schedules delete: vacuum_weekly removes files past the retention."
+    return "Schedules delete expired STREAM rows alone: vacuum_weekly only lists, until maintenance.scheduled_deletes is set."
 
 
 def _checkout() -> Path:
