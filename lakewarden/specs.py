@@ -25,8 +25,10 @@ class OperationSpec:
     """The right that its SQL statement needs, for all scopes of a table; None when it has no statement."""
     own: bool = False
     """Whether the right to write is enough for the caller's own scope."""
-    tables: Literal["any", "one"] = "any"
+    tables: Literal["any", "one", "none"] = "any"
     """How many tables a request names; `any` means all of them when it names none."""
+    required: frozenset[str] = frozenset()
+    """Which of its options have to be given."""
 
 
 def _takes(*names: str) -> frozenset[str]:
@@ -50,15 +52,19 @@ SPECS: Mapping[Operation, OperationSpec] = {
     ),
     "evict": OperationSpec("SE", queueable=True, plannable=True, options=_takes("user"), act="evict"),
     "drop": OperationSpec("CL", plannable=True, tables="one", act="drop"),
-    "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep", "even_if_unknown")),
-    "export": OperationSpec("UE", queueable=True),
+    "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep", "even_if_unknown"), required=_takes("user")),
+    "export": OperationSpec(
+        "UE", queueable=True, plannable=True, options=_takes("user", "to"), tables="none", required=_takes("user", "to")
+    ),
     "import": OperationSpec("UI"),
-    "move": OperationSpec("MV", queueable=True, tables="one", act="move"),
-    "repair": OperationSpec("RP"),
+    "move": OperationSpec(
+        "MV", queueable=True, plannable=True, options=_takes("to"), tables="one", act="move", required=_takes("to")
+    ),
+    "repair": OperationSpec("RP", plannable=True, options=_takes("user", "restored")),
 }
 
 Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
-Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase"]
+Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase", "export", "move", "repair"]
 """The same as types for callers, since a type checker reads no table."""
 
 QUEUEABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.queueable)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +14,9 @@ from lakewarden.cli.output import Row, cell, emit, progress
 from lakewarden.errors import ScopesFailed
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
+
+if TYPE_CHECKING:
+    from lakewarden.operations.plans.value import Plan
 
 DEFAULT_WAREHOUSE = "./warehouse"
 
@@ -80,6 +84,11 @@ def report_row(report: ScopeReport) -> Row:
         "uri": report.uri,
         "plan_id": report.plan_id or None,
     }
+
+
+def emit_planned(call: Invocation, plan: Plan, *, empty: str) -> None:
+    """Prints what a plan would do, as its dry run does."""
+    emit_reports(call, [line.planned(plan.operation, plan.plan_id) for line in plan.scopes], empty=empty)
 
 
 def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str) -> None:

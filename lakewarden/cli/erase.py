@@ -6,7 +6,7 @@ import getpass
 
 import typer
 
-from lakewarden.cli.context import emit_reports, invocation
+from lakewarden.cli.context import emit_planned, invocation
 from lakewarden.cli.output import Row, cell
 from lakewarden.state.certificates import Certificate
 
@@ -24,9 +24,14 @@ def export(
     context: typer.Context,
     user: str = typer.Option(help="The user's id."),
     to: str = typer.Option(help="A directory or URI, empty or with an earlier export of the same user."),
+    dry_run: bool = typer.Option(False, help="Show what would be copied, and copy nothing."),
 ) -> None:
     """Copy all data of a user, as Delta tables with their history and a manifest of checksums."""
     call = invocation(context)
+    if dry_run:
+        with call.lake("export") as lake:
+            emit_planned(call, lake.plan("export", user=user, to=to), empty="the user has no data")
+        return
     with call.lake("export") as lake:
         made = lake.export(user, to)
     rows: list[Row] = [
@@ -65,7 +70,7 @@ def erase(
             raise typer.BadParameter("give either --dry-run or --queue")
         with call.lake("erase") as lake:
             planned = lake.plan("erase", *table, user=user, deep=deep, even_if_unknown=even_if_unknown)
-        emit_reports(call, [line.planned("erase", planned.plan_id) for line in planned.scopes], empty="no table has users")
+        emit_planned(call, planned, empty="no table has users")
         return
     if queue:
         with call.lake("erase") as lake:

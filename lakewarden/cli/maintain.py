@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lakewarden.cli.context import emit_reports, invocation, split_names
+from lakewarden.cli.context import emit_planned, emit_reports, invocation, split_names
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
@@ -102,11 +102,18 @@ def move(
     table: str = typer.Argument(help="The table, as namespace.table."),
     to: str | None = typer.Option(None, help="The storage to move to."),
     cancel: bool = typer.Option(False, "--cancel", help="Cancel a move that has not switched yet."),
+    dry_run: bool = typer.Option(False, help="Show what would be moved, and change nothing."),
 ) -> None:
     """Move a table to another storage, while reads and writes continue; repeat it to continue an interrupted move."""
     call = invocation(context)
     if cancel == (to is not None):
         raise typer.BadParameter("give either --to STORAGE, or --cancel")
+    if dry_run:
+        if cancel:
+            raise typer.BadParameter("--dry-run shows a move --to STORAGE, and not what --cancel does")
+        with call.lake("move") as lake:
+            emit_planned(call, lake.plan("move", table, to=to), empty="skipped: there is nothing to move")
+        return
     with call.lake("move") as lake:
         reports = lake.cancel_move(table) if to is None else lake.move(table, to)
     emit_reports(call, reports, empty="skipped: there is nothing to move")

@@ -34,6 +34,8 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
     force: bool = typer.Option(False, help="vacuum: allow a retention below 168 hours."),
     zorder: list[str] = typer.Option([], help="optimize: columns to cluster by; repeat, or separate by commas."),
     deep: bool = typer.Option(False, help="erase: read every object under every storage to search for remains."),
+    to: str | None = typer.Option(None, help="move: the storage. export: a directory or URI."),
+    restored: bool = typer.Option(False, help="repair: the warehouse or its data was just restored from a backup."),
 ) -> None:
     """Show what maintenance would do now and why, and change nothing; with --operation or --out, create a plan of it."""
     from lakewarden.operations.restore.scope import parse_moment  # imports Delta, which other commands do not need
@@ -48,6 +50,8 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
         force=force,
         zorder=tuple(split_names(zorder)),
         deep=deep,
+        to=to,
+        restored=restored,
     )
     if operation is None and new_request("flush", (), **options) != new_request("flush", ()):
         raise typer.BadParameter("name the --operation that takes these options")

@@ -30,7 +30,11 @@ def repair(
     with call.lake("repair") as lake:
         found = lake.repair(table, user=user, dry_run=dry_run, restored=restored)
     shown = ("table", "user", "subject", "outcome", "rows_recovered", "rows_quarantined", "rows_lost", "reason")
-    call.emit([_row(one) for one in found], empty="nothing to repair: there are no scopes", columns=shown)
+    call.emit(
+        [_row(one) for one in found],
+        empty="nothing to repair: there are no scopes",
+        columns=(*shown, "plan_id") if dry_run else shown,
+    )
     faults = [(one.scope, one.fault) for one in found if one.fault]
     if faults:
         scope, first = faults[0]
@@ -51,5 +55,6 @@ def _row(one: Repaired) -> Row:
         "rows_quarantined": one.rows_quarantined,
         "rows_lost": one.rows_lost,
         "version": one.version,
+        **({"plan_id": one.plan_id} if one.plan_id else {}),
         "error": None if one.fault is None else {"code": one.fault.code, "message": one.fault.message},
     }

@@ -7,23 +7,28 @@ from dataclasses import dataclass, replace
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.connection import Location
-from lakewarden.errors import InvalidArgument, LakewardenError, Moved, NotFound
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Moved, NotFound
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.evict import apply_evict
 from lakewarden.operations.flush.plan import apply_flush
 from lakewarden.operations.maintain import maintain_targets, options_of, restore_of
+from lakewarden.operations.plans.copies import check_move
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.removals import check_standing
 from lakewarden.operations.plans.store import DoneBy, PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Applying, Plan, PlannedScope
 from lakewarden.operations.request import Request, Selection, request_of
 from lakewarden.operations.rewind import Rewind, apply_rewind
+from lakewarden.repair.plan import apply_repair
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.state.certificates import Certificate, certificates
 from lakewarden.state.erasure_requests import ErasureRequest, find_request, nameless
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
+
+_WHOLE = frozenset({"drop", "erase", "export", "move"})
+"""Operations that are applied as a whole, or not at all."""
 
 Permit = Callable[[Request], None]
 """Raises where the session that applies the plan may not run its operation."""
@@ -54,10 +59,11 @@ class Applier:
             return self._erased(plan_id, found.done)
         permit(kept.request)
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
-        if plan.operation in ("drop", "erase"):
-            return refused or [replace(report, plan_id=plan_id) for report in self._removed(kept, found.done)]
+        if plan.operation in _WHOLE:
+            return refused or [replace(report, plan_id=plan_id) for report in self._as_a_whole(kept, found.done)]
         selection = Selection(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
-        reports = self.operator.as_job(plan.operation, selection, lambda job_id: self._run(plan, job_id), None)
+        work = self._repaired if plan.operation == "repair" else self._run
+        reports = self.operator.as_job(plan.operation, selection, lambda job_id: work(plan, job_id), None)
         return [replace(report, plan_id=plan_id) for report in (*reports, *refused)]
 
     def _run(self, plan: Plan, job_id: str) -> list[ScopeReport]:
@@ -92,18 +98,45 @@ class Applier:
                 options = options_of(request, warehouse)
                 return maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=job_id, applying=applying)
 
-    def _removed(self, plan: Plan, before: DoneBy | None) -> list[ScopeReport]:
-        """Drops or erases all that was planned, or nothing. What an earlier apply did is reported."""
-        warehouse, now = self._warehouse, self._warehouse.clock()
+    def _repaired(self, plan: Plan, job_id: str) -> list[ScopeReport]:
+        return apply_repair(self._warehouse, self.operator.engine.run, plan, job_id)
+
+    def _as_a_whole(self, plan: Plan, before: DoneBy | None) -> list[ScopeReport]:
+        """Does all that was planned, or nothing. What an earlier apply did is reported."""
+        now = self._warehouse.clock()
         if before is not None:
             return [line.done(plan.operation, now, before.message) for line in plan.scopes]
         try:
-            check_standing(warehouse, plan)
-            done = self._drop(plan) if plan.operation == "drop" else self._erase(plan)
+            done = self._done_whole(plan)
         except Moved as moved:
             return [line.failed(plan.operation, moved, now) for line in plan.scopes]
         self._log.finish(plan.plan_id, done)
         return [line.done(plan.operation, now, done.message) for line in plan.scopes]
+
+    def _done_whole(self, plan: Plan) -> DoneBy:
+        """Raises:
+        Moved: a table is another one, or at another place.
+        """
+        if plan.operation == "move":
+            return self._move(plan)
+        check_standing(self._warehouse, plan)
+        match plan.operation:
+            case "drop":
+                return self._drop(plan)
+            case "export":
+                made = self.operator.export(plan.request.user or "", plan.request.to or "")
+                return DoneBy("", f"{len(made.files)} files were exported")
+            case _:
+                return self._erase(plan)
+
+    def _move(self, plan: Plan) -> DoneBy:
+        check_move(self._warehouse, plan)
+        name = TableName.parse(plan.request.tables[0])
+        reports = self.operator.move(name, plan.request.to or "", still=lambda: check_move(self._warehouse, plan))
+        if failed := [report for report in reports if report.fault]:
+            first = f"{failed[0].scope}: {failed[0].reason}"
+            raise Conflict(f"{len(failed)} scopes of {name} could not be moved: {first}; apply the plan again to continue")
+        return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were moved")
 
     def _drop(self, plan: Plan) -> DoneBy:
         name = TableName.parse(plan.request.tables[0])
@@ -184,9 +217,9 @@ class Applier:
         """
         if (given.request, given.planned_at) != (kept.request, kept.planned_at):
             raise InvalidArgument(f"plan {kept.plan_id} requests something other than what this warehouse planned; plan again")
-        lines = {line.scope: line for line in kept.scopes}
-        same = tuple({line.scope: line for line in given.scopes if lines.get(line.scope) == line}.values())
-        other = [line for line in given.scopes if lines.get(line.scope) != line]
+        lines = {line.key: line for line in kept.scopes}
+        same = tuple({line.key: line for line in given.scopes if lines.get(line.key) == line}.values())
+        other = [line for line in given.scopes if lines.get(line.key) != line]
         why = "is not in the warehouse's copy of the plan: the file was changed, or the user was erased; plan again"
         now = self._warehouse.clock()
         refused = [line.failed(kept.operation, Moved(f"{line.scope} {why}"), now) for line in other]

@@ -151,10 +151,17 @@ class Operator:
 
         return self.as_job("drop", Selection((str(table),)).parameters, work, None)
 
-    def move(self, table: TableName, storage_id: str, job_id: str | None = None) -> list[ScopeReport]:
-        """Raises as `operations.move.run.Mover.move`."""
+    def move(
+        self, table: TableName, storage_id: str, job_id: str | None = None, still: Callable[[], None] = lambda: None
+    ) -> list[ScopeReport]:
+        """Raises as `operations.move.run.Mover.move`; `still` as in `drop`."""
+
+        def moved(mover: Mover) -> list[ScopeReport]:
+            still()
+            return mover.move(storage_id)
+
         parameters = Selection((str(table),)).parameters | {"to": storage_id}
-        return self.as_job("move", parameters, lambda id_: self._moving(table, id_, lambda mover: mover.move(storage_id)), job_id)
+        return self.as_job("move", parameters, lambda id_: self._moving(table, id_, moved), job_id)
 
     def cancel_move(self, table: TableName) -> list[ScopeReport]:
         """Raises as `operations.move.run.Mover.cancel`."""

@@ -12,12 +12,15 @@ from lakewarden.execution.operator import Operator
 from lakewarden.operations.flush.plan import plan_flush
 from lakewarden.operations.flush.wanted import Only
 from lakewarden.operations.maintain import options_of, restore_of
+from lakewarden.operations.plans.copies import plan_export, plan_move
 from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
 from lakewarden.operations.request import Request, Selection, check_request, request_of
 from lakewarden.operations.scopes import named_tables
 from lakewarden.planning.propose import vacuumable
+from lakewarden.repair.plan import as_reports
+from lakewarden.repair.report import Repaired
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.state.erasure_requests import find_request, nameless
@@ -57,6 +60,16 @@ class Planner:
         with nameless(erasure.user, request):
             return self.preview(request_of(erasure)).plan
 
+    def preview_repair(self, request: Request) -> list[Repaired]:
+        """Makes the plan of a repair, and returns all that was found, with the plan's id; raises as `preview`."""
+        check_request(request)
+        planned_at, found = self._warehouse.clock(), self._damage(request)
+        plan_id = self._kept(request, as_reports(self._warehouse, found), planned_at).plan.plan_id
+        return [replace(one, plan_id=plan_id) for one in found]
+
+    def _damage(self, request: Request) -> list[Repaired]:
+        return self.operator.repair(request.tables, request.user, dry_run=True, restored=request.restored)
+
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.
 
@@ -69,14 +82,26 @@ class Planner:
                 return plan_flush(self._warehouse, self.operator.flushable(selection))
             case "evict":
                 return self.operator.evict(selection, dry_run=True)
-            case "drop":
-                return [plan_drop(self._warehouse, TableName.parse(request.tables[0]))]
-            case "erase":
-                return plan_erase(self._warehouse, request)
+            case "drop" | "erase" | "export" | "move":
+                return self._look_at_whole(request)
+            case "repair":
+                return as_reports(self._warehouse, self._damage(request))
             case "restore":
                 return self.operator.restore(*restore_of(request, self._warehouse), discard=request.discard_pending, dry_run=True)
             case _:
                 return self.operator.maintain(selection, options_of(request, self._warehouse), dry_run=True)
+
+    def _look_at_whole(self, request: Request) -> list[ScopeReport]:
+        """For an operation that is applied as a whole."""
+        match request.operation:
+            case "drop":
+                return [plan_drop(self._warehouse, TableName.parse(request.tables[0]))]
+            case "move":
+                return [plan_move(self._warehouse, TableName.parse(request.tables[0]), request.to or "")]
+            case "export":
+                return plan_export(self._warehouse, request)
+            case _:
+                return plan_erase(self._warehouse, request)
 
     def due(self, tables: Sequence[str], due: Collection[Scope]) -> list[Plan]:
         """What maintenance would do now: a plan for each operation, in the order to apply them.

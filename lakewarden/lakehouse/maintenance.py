@@ -58,7 +58,7 @@ class Maintenance:
         Args:
             table: by default all tables.
             user: only this user's scopes.
-            dry_run: reports what would be done, and changes nothing.
+            dry_run: reports what would be done, and changes nothing; `apply` of its plan does that.
             restored: the required step after the warehouse or its data was restored from a backup.
 
         Returns:
@@ -68,7 +68,10 @@ class Maintenance:
             NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
-        return self.parts.operator.repair(() if table is None else (table,), user, dry_run=dry_run, restored=restored)
+        tables = () if table is None else (table,)
+        if dry_run:
+            return self.parts.planner.preview_repair(new_request("repair", tables, user=user, restored=restored))
+        return self.parts.operator.repair(tables, user, dry_run=False, restored=restored)
 
     def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables: by default of all tables and users.

@@ -51,6 +51,10 @@ class Request:
     deep: bool = False
     even_if_unknown: bool = False
     """Of an erasure: continue although nothing is known of the user."""
+    to: str | None = None
+    """The storage to move to, or the place to export to."""
+    restored: bool = False
+    """Of a repair: the warehouse or its data was just restored from a backup."""
 
 
 class PlanOptions(TypedDict, total=False):
@@ -65,6 +69,8 @@ class PlanOptions(TypedDict, total=False):
     zorder: tuple[str, ...]
     deep: bool
     even_if_unknown: bool
+    to: str | None
+    restored: bool
 
 
 def new_request(operation: str, tables: Sequence[str], **options: Unpack[PlanOptions]) -> Request:
@@ -91,9 +97,14 @@ def check_request(request: Request) -> Request:
         raise InvalidArgument(f"{request.operation} does not take {', '.join(unknown)}; its options are: {takes}")
     if spec.tables == "one" and len(request.tables) != 1:
         raise InvalidArgument(f"{request.operation} takes one table, and {len(request.tables)} were named")
-    if request.operation == "erase" and request.user is None:
-        raise InvalidArgument("erase: name the user")
+    if spec.tables == "none" and request.tables:
+        raise InvalidArgument(f"{request.operation} takes no tables: it is of all that a user has")
+    if missing := sorted(name for name in spec.required if getattr(request, name) is None):
+        raise InvalidArgument(f"{request.operation}: {' and '.join(_MISSING[name] for name in missing)}")
     return request
+
+
+_MISSING = {"user": "name the user", "to": "say where to"}
 
 
 def request_of(erasure: ErasureRequest) -> Request:

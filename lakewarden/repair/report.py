@@ -39,6 +39,8 @@ class Repaired:
     rows: int = 0
     """How many rows it has."""
     fault: Fault | None = None
+    plan_id: str = ""
+    """The plan that a dry run made."""
 
     def ended(self, outcome: Outcome) -> Repaired:
         return replace(self, outcome=outcome)

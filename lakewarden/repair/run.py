@@ -49,8 +49,19 @@ class Request:
     restored: bool = False
 
 
-def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str) -> list[Repaired]:
+Key = tuple[str, Scope]
+"""What a report is about: its subject, and whose."""
+
+
+def key_of(one: Repaired) -> Key:
+    return one.subject, one.scope
+
+
+def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str, only: frozenset[Key] | None = None) -> list[Repaired]:
     """A report for each damaged log, and one for each scope.
+
+    Args:
+        only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at.
 
     Raises:
         NotFound, InvalidArgument: the table does not exist, or the user is invalid; nothing was done.
@@ -61,7 +72,7 @@ def repair(warehouse: Warehouse, run: Run, request: Request, job_id: str) -> lis
     for table in _tables(catalog, request):
         with warehouse.locks.create().hold(table.name.namespace, table.name.name):
             try:
-                found += _TableRepair(warehouse, run, request, job_id, catalog, table).repaired()
+                found += _TableRepair(warehouse, run, request, job_id, catalog, table, only).repaired()
             except LakewardenError as error:
                 if len(request.tables) == 1:
                     raise
@@ -84,18 +95,20 @@ class _TableRepair:
     job_id: str
     catalog: Catalog
     table: Table
+    only: frozenset[Key] | None = None
 
     def repaired(self) -> list[Repaired]:
-        table, log, dry_run = self.table, self.warehouse.log(self.table), self.request.dry_run
-        floors = mend_floors(self.warehouse, self.catalog, table, dry_run=dry_run)
-        if floors and dry_run:
+        table, log = self.table, self.warehouse.log(self.table)
+        by_steps = self.request.dry_run or self.only is not None
+        floors = mend_floors(self.warehouse, self.catalog, table, dry_run=self._spared("floor"))
+        if floors and by_steps:
             return floors  # without them no scope can be compared with what is recorded
         targets = self._targets()
         Presence.of(targets).check()
         settled = self._settled()
         faults = log.faults()
-        logs = without_lost(self.warehouse, table, faults, settled, dry_run=dry_run)
-        if faults and dry_run:
+        logs = without_lost(self.warehouse, table, faults, settled, dry_run=self._spared("log"))
+        if faults and by_steps:
             return logs  # until they are given up the log cannot be read, and scopes are repaired from its rows
         trail = log.trail(NOTHING)
         scopes = self._scopes(targets, trail, settled)
@@ -103,8 +116,12 @@ class _TableRepair:
         if self.request.restored or trail.view.last_position < last:
             users = zip(targets, scopes, strict=True)
             watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
-            logs += behind(self.warehouse, table, last, watermarks, dry_run=dry_run)
+            logs += behind(self.warehouse, table, last, watermarks, dry_run=self._spared("log"))
         return floors + logs + scopes
+
+    def _spared(self, subject: str, user: str | None = None) -> bool:
+        """Whether that is only looked at."""
+        return self.request.dry_run or (self.only is not None and (subject, Scope(self.table.name, user)) not in self.only)
 
     def _targets(self) -> list[ScopeTarget]:
         """Every scope, or the user's; scopes known only from their directories are registered first."""
@@ -154,7 +171,7 @@ class _TableRepair:
             settled_upto=trail.settled_upto(user),
             erased_upto=NOTHING if signs.erased is None else end_of(signs.erased),
             rewound_upto=NOTHING if signs.rewound is None else end_of(signs.rewound),
-            dry_run=self.request.dry_run,
+            dry_run=self._spared("scope", target.scope.user),
             job_id=self.job_id,
             clock=clock,
         )

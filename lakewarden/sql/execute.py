@@ -28,7 +28,7 @@ def execute(bound: Bound, uploads: Mapping[str, Upload]) -> Result:
     statement, context = bound.statement, replace(bound.context, uploads=uploads)
     spec = STATEMENTS[type(statement)]
     result = handler_of(spec)(context, statement)
-    if spec.audited is not None:
+    if spec.audited is not None and not getattr(statement, "dry_run", False):  # a dry run changes nothing
         context.door.audit.note(context.principal, spec.audited.action, _target(context, statement, spec.audited))
     return result
 

@@ -538,7 +538,7 @@ def test_plans_that_are_not_there(lake: Lakehouse, call: Call, tmp_path: Path) -
     assert call("apply", "PL-000000000000-00000000", "--format", "json").failure[0] == "NOT_FOUND"
     assert call("apply", str(tmp_path / "no.jsonl"), "--format", "json").failure[0] == "NOT_FOUND"
     assert call("plan", NOTES, "--operation", "fold", "--format", "json").failure[0] == "INVALID_ARGUMENT"
-    assert call("plan", NOTES, "--operation", "export", "--format", "json").failure[0] == "UNSUPPORTED"
+    assert call("plan", NOTES, "--operation", "import", "--format", "json").failure[0] == "UNSUPPORTED"
     assert call("plan", NOTES, "--user", "ann").status == 2
     nowhere = str(tmp_path / "no" / "plan.jsonl")
     assert call("plan", "--operation", "compact", "--out", nowhere, "--format", "json").failure[0] == "INVALID_ARGUMENT"

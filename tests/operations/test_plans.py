@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,9 +17,12 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
+from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.execution import operator
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.flush.run import Upto, flush_scopes
+from lakewarden.operations.move.run import Mover
 from lakewarden.operations.plans import store as plan_store
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.store import PlanLog
@@ -28,6 +32,7 @@ from lakewarden.operations.vacuum.scope import VacuumOptions, replan_vacuum, run
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Plannable, Queueable
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
@@ -534,13 +539,86 @@ def test_an_erasure_from_a_table_that_was_made_again_is_refused(lake: Lakehouse)
 # Requests
 
 
+def _cold(lake: Lakehouse, base: Path) -> None:
+    lake.create_storage("cold", type="s3" if str(base).startswith("s3://") else "filesystem", base=str(base))
+
+
+def _is_at(lake: Lakehouse, user: str, place: Path) -> bool:
+    return lake.table(NOTES).reader.target(user).uri.startswith(f"{place}/")
+
+
+def test_a_move_takes_later_rows_along_and_is_done_once(lake: Lakehouse, tmp_path: Path) -> None:
+    _cold(lake, tmp_path / "cold")
+    plan = lake.plan("move", NOTES, to="cold")
+    assert (plan.scopes[0].metrics["scopes"], plan.scopes[0].user) == (2, None)
+    _write(lake, "eve", {1: "later"})
+    lake.flush()
+    assert _outcomes(lake.apply(Plan.from_json(plan.to_json()))) == {None: "done"}
+    assert all(_is_at(lake, user, tmp_path / "cold") for user in ("ann", "eve"))
+    assert _outcomes(lake.apply(plan.plan_id)) == {None: "done"}, "what it did is reported"
+    assert lake.plan("move", NOTES, to="cold").scopes == (), "it is there already"
+
+
+def test_a_move_that_died_is_continued_by_its_plan(lake: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _cold(lake, tmp_path / "cold")
+    plan = lake.plan("move", NOTES, to="cold")
+    for moment in ("move:closed", "move:switched"):
+        with monkeypatch.context() as patched:
+            patched.setattr(operator, "Mover", partial(Mover, reach=dies(moment)))
+            with pytest.raises(Died):
+                lake.apply(plan)
+    assert _outcomes(lake.apply(plan)) == {None: "done"}
+    assert eventual(lake.table(NOTES), "ann")
+    assert _is_at(lake, "ann", tmp_path / "cold")
+
+
+def test_a_move_is_refused_where_the_table_or_the_storage_is_another(lake: Lakehouse, tmp_path: Path) -> None:
+    _cold(lake, tmp_path / "one")
+    moved = lake.plan("move", NOTES, to="cold")
+    lake.drop_storage("cold")
+    _cold(lake, tmp_path / "other")
+    assert _outcomes(lake.apply(moved)) == {None: "CONFLICT"}
+    plan = lake.plan("move", NOTES, to="cold")
+    lake.drop_table(NOTES)
+    assert _outcomes(lake.apply(plan)) == {None: "CONFLICT"}
+    make_notes(lake)
+    assert _outcomes(lake.apply(plan)) == {None: "CONFLICT"}
+    assert lake.table(NOTES).table.options.storage_id == "local"
+
+
+def test_an_export_is_planned_table_by_table_and_done_once(lake: Lakehouse, tmp_path: Path) -> None:
+    _write(lake, "ann", {9: "pending"})
+    plan = lake.plan("export", user="ann", to=str(tmp_path / "out"))
+    assert [(line.table, line.user, line.metrics["hot_rows"]) for line in plan.scopes] == [(NOTES, "ann", 1)]
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}
+    files = {found.key for found in open_store(Location(str(tmp_path / "out"))).list("")}
+    assert "manifest.json" in files
+    _write(lake, "ann", {10: "later"})
+    assert _outcomes(lake.apply(plan)) == {"ann": "done"}, "what it did is reported"
+    assert {found.key for found in open_store(Location(str(tmp_path / "out"))).list("")} == files, "and not done again"
+
+
+def test_an_export_is_refused_where_a_table_is_another(lake: Lakehouse, tmp_path: Path) -> None:
+    plan = lake.plan("export", user="ann", to=str(tmp_path / "out"))
+    lake.drop_table(NOTES)
+    make_notes(lake)
+    assert _outcomes(lake.apply(plan)) == {"ann": "CONFLICT"}
+    assert open_store(Location(str(tmp_path / "out"))).list("") == []
+
+
 def test_what_an_operation_does_not_take_is_refused(lake: Lakehouse) -> None:
     with pytest.raises(InvalidArgument, match="compact does not take force, zorder"):
         lake.plan("compact", NOTES, zorder=("text",), force=True)
     with pytest.raises(InvalidArgument, match="restore takes one table"):
         lake.plan("restore", version=1)
-    with pytest.raises(Unsupported, match="export cannot be planned"):
-        lake.planned("export", NOTES)
+    with pytest.raises(Unsupported, match="import cannot be planned"):
+        lake.planned("import", NOTES)
+    with pytest.raises(InvalidArgument, match="export takes no tables"):
+        lake.plan("export", NOTES, user="ann", to="elsewhere")
+    with pytest.raises(InvalidArgument, match="export: say where to and name the user"):
+        lake.plan("export")
+    with pytest.raises(InvalidArgument, match="move: say where to"):
+        lake.plan("move", NOTES)
     with pytest.raises(InvalidArgument, match="no operation 'fold'"):
         lake.planned("fold", NOTES)
 

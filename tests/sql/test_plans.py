@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,19 @@ def test_who_applied_is_in_the_audit_log(lake: Lakehouse) -> None:
     lake.sql(f"APPLY PLAN '{plan_id}'", user="ann", role="user")
     (row,) = _rows(lake, "SELECT actor_user_id, action FROM system.audit_log WHERE action = 'APPLY_PLAN'")
     assert row == {"actor_user_id": "ann", "action": "APPLY_PLAN"}
+
+
+def test_a_move_and_a_drop_are_previewed_and_applied(lake: Lakehouse, tmp_path: Path) -> None:
+    lake.create_storage("cold", type="filesystem", base=str(tmp_path / "cold"))
+    move = _plan_of(lake, f"STORAGE MOVE TABLE {NOTES} TO cold DRY RUN", role="dba")
+    drop = _plan_of(lake, f"DROP TABLE {NOTES} DRY RUN", role="dba")
+    assert _rows(lake, "SELECT action FROM system.audit_log WHERE action IN ('MOVE_TABLE', 'DROP_TABLE')") == []
+    with pytest.raises(PermissionDenied):
+        lake.sql(f"APPLY PLAN '{drop}'", user="ann", role="service")
+    _message(lake, f"APPLY PLAN '{move}'", role="dba")
+    assert lake.table(NOTES).table.options.storage_id == "cold"
+    with pytest.raises(ScopesFailed) as failed:
+        lake.sql(f"APPLY PLAN '{drop}'", role="dba", user="root")
+    assert failed.value.code == "CONFLICT", "it was planned at another place"
+    _message(lake, f"APPLY PLAN '{_plan_of(lake, f'DROP TABLE {NOTES} DRY RUN', role='dba')}'", role="dba")
+    assert lake.tables() == []

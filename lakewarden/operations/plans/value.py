@@ -70,6 +70,11 @@ class PlannedScope:
     def scope(self) -> Scope:
         return Scope(TableName.parse(self.table), self.user)
 
+    @property
+    def key(self) -> tuple[Scope, str]:
+        """What tells the line from the others: a repair has one for the scope, the log and the floor."""
+        return self.scope, self.parameters.get("subject", "")
+
     @classmethod
     def of(cls, report: ScopeReport, log_id: str) -> PlannedScope:
         """The line for a scope that a dry run reported."""

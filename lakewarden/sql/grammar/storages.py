@@ -83,7 +83,7 @@ def _move(read: Reader) -> Statement:
     read.expect("TABLE")
     table = _qualified(read, "move")
     to = read.one_of("TO", "CANCEL") == "TO"
-    return MoveTable(table, read.name_or_text("a storage") if to else None)
+    return MoveTable(table, read.name_or_text("a storage") if to else None, to and read.word("DRY", "RUN"))
 
 
 def _qualified(read: Reader, operation: str) -> Ref:

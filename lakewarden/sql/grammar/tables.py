@@ -218,7 +218,7 @@ def _level(read: Reader) -> str:
 
 def drop_table(read: Reader, prefix: str | None) -> Statement:
     there = if_exists(read)
-    return DropTable(read.ref(), prefix, there)
+    return DropTable(read.ref(), prefix, there, read.word("DRY", "RUN"))
 
 
 def create_view(read: Reader, *, or_replace: bool = False) -> Statement:

@@ -20,8 +20,10 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
+from lakewarden.operations.request import Request
 from lakewarden.sql.context import Context
-from lakewarden.sql.results import Done
+from lakewarden.sql.handlers.plans import planned
+from lakewarden.sql.results import Done, Rows
 from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
 from lakewarden.sql.statements.storages import AlterStorage, CreateStorage, DropStorage
@@ -102,7 +104,7 @@ def _change_of(table: Table, change: TableChange) -> Alteration:
             return replace(change, name=declared.get(change.name.lower(), change.name))
 
 
-def drop_table(context: Context, statement: DropTable) -> Done:
+def drop_table(context: Context, statement: DropTable) -> Done | Rows:
     name = context.named(statement.table)
     catalog = context.catalog
     if name in catalog.views:
@@ -112,6 +114,8 @@ def drop_table(context: Context, statement: DropTable) -> Done:
         return Done(f"skipped: there is no table {name}")
     if table is not None and statement.type not in (None, table.type):
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
+    if statement.dry_run:
+        return planned(context, Request("drop", (str(name),)))
     context.services.operator().drop(name)
     return Done(f"table {name} dropped")
 

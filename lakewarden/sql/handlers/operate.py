@@ -143,9 +143,11 @@ def _check_done(context: Context, ids: Sequence[str]) -> None:
             raise Conflict(f"job {job.job_id} failed: {job.message}")
 
 
-def move_table(context: Context, statement: MoveTable) -> Started | Done:
+def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
+    if statement.dry_run:
+        return planned(context, Request("move", (str(table.name),), to=statement.storage))
     if statement.storage is None:
         if table.move is None:
             return Done(f"skipped: {table.name} is not being moved")

@@ -39,6 +39,7 @@ class DropTable(OnTable):
 
     type: str | None = None
     if_exists: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

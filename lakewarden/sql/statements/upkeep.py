@@ -23,6 +23,7 @@ class MoveTable(OnTable):
     """STORAGE MOVE TABLE; `storage` is None for CANCEL."""
 
     storage: str | None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
