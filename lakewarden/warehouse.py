@@ -19,6 +19,7 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.logs import Logs
+from lakewarden.log.pending_keys import PendingKeys
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
@@ -59,6 +60,7 @@ class Warehouse:
     clock: Clock
     new_id: NewId
     folders: Folders = field(default_factory=Folders)
+    pending_keys: PendingKeys = field(default_factory=PendingKeys)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId, *, create: bool = True) -> Warehouse:

@@ -10,6 +10,8 @@ from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Assignment, Delete, Explain, Insert, Query, Subscribe, Update
 from lakewarden.sql.statements.tables import CreateView
 
+_PLAIN = (exp.Select, exp.Star, exp.From, exp.Values, exp.Tuple, exp.Literal, exp.Neg, exp.Null, exp.Boolean)
+
 
 def queries_of(statement: Statement) -> Iterator[exp.Expr]:
     """Returns each as a query of its own."""
@@ -17,7 +19,7 @@ def queries_of(statement: Statement) -> Iterator[exp.Expr]:
         case Query() | Explain() | Subscribe() | CreateView():
             yield statement.query
         case Insert():
-            if statement.rows is not None:
+            if statement.rows is not None and not _only_literals(statement.rows):
                 yield statement.rows
             conflict = statement.conflict
             if conflict is not None:
@@ -28,6 +30,11 @@ def queries_of(statement: Statement) -> Iterator[exp.Expr]:
             yield from _computed((), statement.where)
         case _:
             pass  # computes nothing
+
+
+def _only_literals(rows: exp.Query) -> bool:
+    """Whether it is a VALUES of plain values: those have no name and no function to check."""
+    return all(isinstance(node, _PLAIN) for node in rows.walk())
 
 
 def _computed(assignments: tuple[Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:

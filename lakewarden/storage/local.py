@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, Store
 from lakewarden.storage.posix import (
     REFUSALS,
     TEMPORARY,
+    entries_below,
     files_below,
     name_unnamed,
     open_unnamed,
@@ -109,6 +110,11 @@ class LocalObjects(ObjectStore):
             found = list(files_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else ""))
         found.sort(key=lambda stored: stored.key)
         return found
+
+    def keys(self, prefix: str = "") -> Sequence[str]:
+        with self._explained("list", prefix):
+            below = entries_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
+            return sorted([key for key, _ in below])
 
     def source(self, key: str) -> str | bytes:
         if not os.path.exists(path := self._path(key)):

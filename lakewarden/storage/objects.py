@@ -6,7 +6,7 @@ Three verbs write durably: `create`, `confirm`, `put`. Two leave that to a sync 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -89,6 +89,10 @@ class ObjectStore(Protocol):
         """Returns all objects whose key starts with `prefix + "/"` (recursive), sorted by key. An absent prefix is empty."""
         ...
 
+    def keys(self, prefix: str = "") -> Sequence[str]:
+        """Returns the keys of what `list(prefix)` returns. On a disk, this looks at no file."""
+        return [found.key for found in self.list(prefix)]
+
     def has(self, key: str) -> bool:
         return self._tail(key, 0, 1) is not None
 
@@ -108,5 +112,5 @@ class ObjectStore(Protocol):
 
 
 def keys_of(store: ObjectStore, prefix: str = "") -> list[str]:
-    """Returns the keys of what `store.list(prefix)` returns."""
-    return [found.key for found in store.list(prefix)]
+    """Returns `store.keys(prefix)`."""
+    return [*store.keys(prefix)]

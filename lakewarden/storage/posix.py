@@ -86,19 +86,24 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def files_below(directory: str, prefix: str) -> Iterator[StoredObject]:
+    for key, entry in entries_below(directory, prefix):
+        with suppress(FileNotFoundError):  # deleted since the directory was read
+            status = entry.stat(follow_symlinks=False)
+            yield StoredObject(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def entries_below(directory: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yields the files, with their keys."""
     try:
         entries = os.scandir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if prefix or entry.name != TEMPORARY:
-                    yield from files_below(entry.path, f"{prefix}{entry.name}/")
-            else:
-                with suppress(FileNotFoundError):  # deleted since the directory was read
-                    status = entry.stat(follow_symlinks=False)
-                    yield StoredObject(f"{prefix}{entry.name}", status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+            if not entry.is_dir(follow_symlinks=False):
+                yield prefix + entry.name, entry
+            elif prefix or entry.name != TEMPORARY:
+                yield from entries_below(entry.path, f"{prefix}{entry.name}/")
 
 
 def sync_directory(directory: str) -> None:

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, Terminal
+from lakewarden.log.pending_keys import Key
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import USER
 from lakewarden.log.touched import Touched
+from lakewarden.log.view import LogView
 from lakewarden.operations.files.changes import Filing, Held
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
@@ -46,15 +48,17 @@ class TableAppender:
         ConstraintViolation: a key is live; nothing was written.
         """
 
-        def unless_taken() -> Batch:
-            self._check_absent(batch)
+        keys = self._keys_alone(batch)
+
+        def unless_taken(view: LogView) -> Batch:
+            self._check_absent(batch, None if keys is None else view)
             return batch
 
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
-        return self.behind(unless_taken, filing, self._keys_alone(batch))
+        return self.behind(unless_taken, filing, keys)
 
-    def behind(self, decide: Callable[[], Batch], filing: Filing, keys: Touched | None = None) -> Receipt:
+    def behind(self, decide: Callable[[LogView], Batch], filing: Filing, keys: Touched | None = None) -> Receipt:
         """Reads, decides and appends right after what was read; starts again if others appended in between.
 
         Args:
@@ -64,7 +68,7 @@ class TableAppender:
         try:
             for _ in range(_ATTEMPTS):
                 view = log.view()
-                batch = decide()
+                batch = decide(view)
                 if not batch.rows.num_rows:
                     filing.undo()
                     return Receipt(0, NOTHING)
@@ -125,18 +129,24 @@ class TableAppender:
         for user, rows in _by_user(batch) if columns else ():
             yield from ((user, ref) for ref in references(rows, columns))
 
-    def _check_absent(self, batch: Batch) -> None:
+    def _check_absent(self, batch: Batch, view: LogView | None) -> None:
+        """With a view, looks each key up; without one, the rows are many, and all keys are read."""
         table, key = self.reader.table, self.reader.table.schema.primary_key
         if find_table(self.reader.warehouse.catalog.read(), table.name).schema.primary_key != key:
             raise Conflict(f"the primary key of {table.name} was renamed meanwhile; open the table again")
         for user, mine in _by_user(batch):
-            live = self.reader.scan(Wanted(key), user)
-            taken = mine.filter(matches(mine, live, key)) if live.num_rows else mine.slice(0, 0)
-            if taken.num_rows:
-                first = {name: taken[name][0].as_py() for name in key}
+            taken = self._first_live(mine, user) if view is None else self.reader.first_live(mine, user, view)
+            if taken is not None:
+                first = dict(zip(key, taken, strict=True))
                 raise ConstraintViolation(
                     f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
                 )
+
+    def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
+        key = self.reader.table.schema.primary_key
+        live = self.reader.scan(Wanted(key), user)
+        taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
+        return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
 
 
 def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:
@@ -149,5 +159,8 @@ def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Ite
 
 def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:
     """Each user's rows; None for the rows of a SHARED table."""
+    if batch.rows.num_rows == 1:
+        yield batch.rows[USER][0].as_py() or None, batch.rows
+        return
     for user in batch.rows[USER].unique():
         yield user.as_py() or None, batch.rows.filter(pc.equal(batch.rows[USER], user))

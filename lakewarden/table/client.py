@@ -20,6 +20,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
 from lakewarden.log.table_log import TableLog
+from lakewarden.log.view import LogView
 from lakewarden.operations.pins import Pin, pin_version, release
 from lakewarden.operations.reading.scope import EVERYTHING, Freshness, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
@@ -96,7 +97,7 @@ class TableClient:
         batch = self._intake.deletes(key_rows, user, user_column)
         if not file_columns(self.table.schema):
             return self._appender.append(batch)
-        return self._appender.behind(lambda: batch, self._appender.filing(user))
+        return self._appender.behind(lambda _view: batch, self._appender.filing(user))
 
     def put_file(
         self,
@@ -160,7 +161,7 @@ class TableClient:
         if not (insert or taken.files):
             return self._appender.append(batch)
         filing = self._appender.filing(user, taken.files)
-        return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda: batch, filing)
+        return self._appender.insert(batch, filing) if insert else self._appender.behind(lambda _view: batch, filing)
 
     def delete_rows(self, seqs: Sequence[int], *, user: str) -> Receipt:
         """Deletes rows of a STREAM table by their `_seq`; one that does not exist is not an error.
@@ -210,7 +211,7 @@ class TableClient:
             Conflict: others kept writing in between.
         """
 
-        def batch() -> Batch:
+        def batch(_view: LogView) -> Batch:
             decided = decide(self.reader.scan(wanted, user))
             return self._intake.deletes(decided, user) if delete else self._intake.upserts(decided, user)
 

@@ -10,8 +10,11 @@ import pyarrow as pa
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument
+from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
+from lakewarden.log.view import LogView
+from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.scope import Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
@@ -49,6 +52,11 @@ class TableReader:
             place = partial(self.target, user)
             rows = read_strong(place, self.log, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
+
+    def first_live(self, rows: pa.Table, user: str | None, view: LogView) -> Key | None:
+        """Returns the first key of these rows that a live row of the scope has, as of the view or later; None if none has."""
+        warehouse = self.warehouse
+        return first_live(partial(self.target, user), self.log, view, rows, warehouse.pending_keys, warehouse.cold)
 
     def stream(self, user: str | None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -65,6 +65,9 @@ class Store(LocalObjects):
         found = self._told("list", prefix, lambda: super(Store, self).list(prefix))
         torn, self.torn = self.torn, None
         return torn(found) if torn else found
+
+    def keys(self, prefix: str = "") -> Sequence[str]:
+        return [each.key for each in self.list(prefix)]
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [*keys]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument, PermissionDenied
 from lakewarden.sql.results import Affected, Rows
 
 _LARGEST = "9" * 38
@@ -52,6 +52,35 @@ def test_a_decimal_keeps_every_digit(lake: Lakehouse) -> None:
     lake.sql("INSERT INTO app.k (id) VALUES (1)")
     assert _rows(lake, "SELECT s FROM app.n") == [(Decimal("-1234567890123456789012345678.0123456789"),)]
     assert _rows(lake, "SELECT m FROM app.k") == [(Decimal(f"-{_LARGEST}"),)]
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("SELECT * FROM (VALUES (1), (2)) WHERE 1 = 2", []),
+        ("SELECT * FROM (VALUES (1), (2)) ORDER BY 1 DESC LIMIT 1", [2]),
+        ("SELECT DISTINCT * FROM (VALUES (1), (1))", [1]),
+        ("FROM (VALUES (1), (2)) AS v (id) WHERE id > 1", [2]),
+        ("VALUES (1), (2)", [1, 2]),
+    ],
+)
+def test_an_insert_takes_the_rows_that_its_query_returns(lake: Lakehouse, query: str, ids: list[int]) -> None:
+    assert lake.sql(f"INSERT INTO app.n (id) {query}") == [Affected(len(ids))]
+    assert _rows(lake, "SELECT id FROM app.n ORDER BY id") == [(each,) for each in ids]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "VALUES (length(getenv('HOME')))",
+        "SELECT * FROM (VALUES (1)) WHERE getenv('HOME') <> ''",
+        "SELECT * FROM (VALUES (1)) ORDER BY getenv('HOME')",
+        "VALUES ((SELECT count(*) FROM read_text('/etc/hostname')))",
+    ],
+)
+def test_values_with_anything_but_literals_are_checked(lake: Lakehouse, rows: str) -> None:
+    with pytest.raises(PermissionDenied):
+        lake.sql(f"INSERT INTO app.n (id) {rows}")
 
 
 _BEYOND = [

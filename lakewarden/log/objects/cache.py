@@ -39,6 +39,9 @@ class HeaderCache:
             if cut.version:
                 self._cuts[log_id] = cut
             for header in headers:
+                if self._headers.get(header.key) is header:
+                    self._headers.move_to_end(header.key)
+                    continue
                 if self._headers.pop(header.key, None) is None:
                     self._chunks += len(header.ranges)
                 self._headers[header.key] = header

@@ -26,7 +26,7 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     if cut.version == 0:
         return
     confirm(store, log_id, cut)
-    found = names.listing_of(log_id, store.list(names.home(log_id)))
+    found = names.listing_of(log_id, store.keys(names.home(log_id)))
     for kind, keys in _doomed(log_id, cut, found).items():
         if keys:
             store.delete(keys)

@@ -166,7 +166,7 @@ def read_cut(store: ObjectStore, log_id: str, version: int) -> Cut:
 
 
 def newest_version(store: ObjectStore, log_id: str) -> int:
-    numbers = (names.number_of(found.key) for found in store.list(names.cuts(log_id)))
+    numbers = (names.number_of(key) for key in store.keys(names.cuts(log_id)))
     return max((number for number in numbers if number is not None), default=0)
 
 

@@ -18,6 +18,8 @@ UNKNOWN = "0" * 2 * ID_BYTES
 _DIGITS = 12
 """Of a put's id, enough to tell the few contenders for one position apart."""
 
+_UNKNOWN = UNKNOWN[:_DIGITS]
+
 _COUNT_BYTES = 3
 """Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows."""
 
@@ -127,5 +129,5 @@ def counted_in(data: bytes) -> int | None:
 
 def same_put(one: str, other: str) -> bool:
     """Whether two ids, or beginnings of them, are of the same put; an unknown one may be any."""
-    unknown = short(UNKNOWN)
-    return unknown in (short(one), short(other)) or short(one) == short(other)
+    first, second = short(one), short(other)
+    return first == second or _UNKNOWN in (first, second)

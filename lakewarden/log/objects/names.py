@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakewarden.log.position import NOTHING
-from lakewarden.storage.objects import StoredObject
 
 ROOT = "log"
 _DIGITS = 20
@@ -42,7 +41,10 @@ def history_key(log_id: str, version: int, unique: str) -> str:
 
 def number_of(key: str) -> int | None:
     """The position or version at a key's end; None where a stranger lies."""
-    name = key.rsplit("/", 1)[-1]
+    return _number(key.rsplit("/", 1)[-1])
+
+
+def _number(name: str) -> int | None:
     return int(name) if len(name) == _DIGITS and name.isdecimal() and name.isascii() else None
 
 
@@ -76,16 +78,18 @@ def listings(keys: Iterable[str]) -> dict[str, Listing]:
     return found
 
 
-def listing_of(log_id: str, found: Iterable[StoredObject]) -> Listing:
+def listing_of(log_id: str, keys: Iterable[str]) -> Listing:
     """The same of one partition."""
-    return listings(each.key for each in found).get(log_id, Listing())
+    return listings(keys).get(log_id, Listing())
 
 
 def _enter(listing: Listing, key: str, rest: list[str]) -> None:
-    number = number_of(rest[1].partition("-")[0]) if len(rest) > 1 else None
+    if len(rest) == 2 and rest[0] == "segments":  # most of them, so before the others
+        if (position := _number(rest[1])) is not None:
+            listing.segments.add(position)
+        return
+    number = _number(rest[1].partition("-")[0]) if len(rest) > 1 else None
     match rest:
-        case ["segments", _] if number is not None:
-            listing.segments.add(number)
         case ["cuts", _] if number is not None:
             listing.cuts.add(number)
         case ["carry", _, _] if number is not None:

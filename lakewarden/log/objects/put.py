@@ -179,7 +179,7 @@ class Puts:
 
     def _free_position(self) -> int:
         """In this order: who sees a segment that was put after some cut sees that cut as well."""
-        found = names.listing_of(self._log_id, self._store.list(names.segments(self._log_id)))
+        found = names.listing_of(self._log_id, self._store.keys(names.segments(self._log_id)))
         self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))
         check_whole(self._store, self._log_id, found, self._cut)
         return self._beyond(found.last_position)

@@ -83,7 +83,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
         Conflict: it was settled again and again meanwhile.
     """
     for _ in range(_ATTEMPTS):
-        view = _assemble(store, log_id, names.listing_of(log_id, store.list(names.home(log_id))), cache)
+        view = _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
         if view is not None:
             return view
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
@@ -94,7 +94,7 @@ def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews[LogView]:
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
     """
-    found = names.listings(each.key for each in store.list(names.ROOT))
+    found = names.listings(store.keys(names.ROOT))
     sound: dict[str, LogView] = {}
     faults: dict[str, Terminal] = {}
     for log_id, listing in found.items():

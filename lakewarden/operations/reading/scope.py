@@ -51,7 +51,7 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
-class _ColdRows:
+class ColdRows:
     """A snapshot of the scope's table, and the watermark of its log in it."""
 
     def __init__(self, target: ScopeTarget, wanted: Wanted, cache: ColdCache | None) -> None:
@@ -103,7 +103,7 @@ def read_cold(place: Place, wanted: Wanted = EVERYTHING, cache: ColdCache | None
     """The scope's Delta table as of its last flush: the newest schema's columns and `_seq`, or the selected part."""
 
     def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
-        cold = _ColdRows(target, wanted, cache)
+        cold = ColdRows(target, wanted, cache)
         return cold.rows(), cold.sure
 
     return where_it_lies(place, read)
@@ -134,7 +134,7 @@ def read_strong_upto(
         def look() -> LogScope:
             return LogScope.of(log, log.view(), target.scope.user or "", target.schemas)
 
-        found = read_hot(look, lambda: _ColdRows(target, wanted.with_key(target.schema), cache))
+        found = read_hot(look, lambda: ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
         return (rows, found.end), found.cold.sure

@@ -31,6 +31,8 @@ from lakewarden.table import TableClient
 
 _EXCLUDED = "excluded"
 _WHOLE = ("SMALLINT", "INT", "BIGINT")
+_ONLY_VALUES = {"expressions", "from_"}
+"""The parts of a query that has nothing but its VALUES."""
 
 
 def insert(context: Context, statement: Insert) -> Affected:
@@ -115,7 +117,8 @@ def _incoming(context: Context, statement: Insert, schema: TableSchema, names: S
         return [{}]
     columns = [_column(schema, name) for name in names]
     source = statement.rows.args.get("from_")
-    if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star:
+    parts = {name for name, part in statement.rows.args.items() if part}
+    if source is not None and isinstance(source.this, exp.Values) and statement.rows.is_star and parts == _ONLY_VALUES:
         return _with_files(context, statement, rows_of_values(context, source.this, columns), columns)
     found = select.run(context, statement.rows)
     if len(found.columns) != len(names):

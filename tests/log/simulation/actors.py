@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -144,6 +144,9 @@ class Watched:
     def list(self, prefix: str) -> list[StoredObject]:
         self.listed = self.listed or prefix.endswith("/segments")
         return self.store.list(prefix)
+
+    def keys(self, prefix: str) -> Sequence[str]:
+        return [each.key for each in self.list(prefix)]
 
     def create(self, key: str, data: bytes) -> None:
         self.store.create(key, data)

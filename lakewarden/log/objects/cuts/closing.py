@@ -121,7 +121,7 @@ def _opened(cut: Cut, mark: str) -> Cut | None:
 
 def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
     """Takes every position that somebody who did not know of the closing could take; returns the last one."""
-    found = names.listing_of(log_id, store.list(names.segments(log_id)))
+    found = names.listing_of(log_id, store.keys(names.segments(log_id)))
     cut = newest_cut(store, log_id)
     taken = max(found.last_position, cut.last_taken)
     links = Links(store, log_id, None, segment_format)

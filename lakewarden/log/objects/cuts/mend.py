@@ -217,7 +217,7 @@ def jump(
 
 def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRange, ...]]:
     """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
-    found = names.listing_of(view.log_id, store.list(names.home(view.log_id)))
+    found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     keys = [key for key, version in sorted(found.carry.items()) if version > view.cut.version]
     seen = {(each.user, each.first_seq) for header in (*view.carry, *view.run) for each in header.ranges}
     adopted: list[tuple[RowRange, ...]] = []

@@ -1,0 +1,95 @@
+"""Looks up keys in a scope: reads nothing but keys, of the log each once, and of the table those that may be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.rows import matches
+from lakewarden.log.drain import read_hot
+from lakewarden.log.pending_keys import Key, Newest, PendingKeys
+from lakewarden.log.table_log import LogReader
+from lakewarden.log.view import LogView
+from lakewarden.operations.reading.scope import ColdRows, Place, Wanted, where_it_lies
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class _Hot:
+    """The newest pending rows by key, as far as they are newer than the table."""
+
+    newest: Newest
+    after: int = -1
+
+    def is_live(self, key: Key) -> bool | None:
+        """None where the table decides."""
+        seq, live = self.newest.get(key, (-1, False))
+        return live if seq > self.after else None
+
+
+@dataclass(frozen=True)
+class _HotKeys:
+    """A `HotScope` (log.drain)."""
+
+    log: LogReader
+    view: LogView
+    user: str
+    schemas: tuple[TableSchema, ...]
+    known: PendingKeys
+
+    @property
+    def end(self) -> int:
+        return self.view.end
+
+    def rows(self) -> _Hot:
+        pending = self.view.pending_of((self.user,)).get(self.user)
+        return _Hot(self.known.of(self.log, pending, self.schemas) if pending else {})
+
+    def later(self, rows: _Hot, after: int) -> _Hot:
+        return _Hot(rows.newest, after)
+
+    def again(self) -> _HotKeys:
+        log = self.log.anew()
+        view = log.view()
+        log.make_durable(view)
+        return replace(self, view=view)
+
+
+def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, known: PendingKeys, cache: ColdCache) -> Key | None:
+    """Returns the first key of `rows` that a live row of the scope has; None where no live row has any.
+
+    Args:
+        view: of the log; what is acknowledged later need not be seen.
+        rows: with the columns of the primary key, of few rows.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+
+    def read(target: ScopeTarget) -> tuple[Key | None, bool]:
+        primary_key = target.schema.primary_key
+        keys = list(zip(*(rows.column(name).to_pylist() for name in primary_key), strict=True))
+        wanted = Wanted(primary_key, _bounds(primary_key, keys))
+        hot = _HotKeys(log, view, target.scope.user or "", target.schemas, known)
+        found = read_hot(lambda: hot, partial(ColdRows, target, wanted, cache))
+        assert found.rows is not None, "a look-up returns its rows, however few"
+        signs = [found.rows.is_live(key) for key in keys]
+        if None in signs:
+            cold = found.cold.rows()
+            in_table = matches(rows, cold, primary_key).to_pylist() if cold.num_rows else [False] * len(keys)
+            signs = [there if sign is None else sign for sign, there in zip(signs, in_table, strict=True)]
+        return next((key for key, sign in zip(keys, signs, strict=True) if sign), None), found.cold.sure
+
+    return where_it_lies(place, read)
+
+
+def _bounds(primary_key: Sequence[str], keys: Sequence[Key]) -> tuple[Bound, ...]:
+    """Of columns of whole numbers and of text; between the least and the greatest value."""
+    columns = zip(primary_key, zip(*keys, strict=True), strict=True)
+    return tuple(Bound(name, min(values), max(values)) for name, values in columns if type(values[0]) in (int, str))
