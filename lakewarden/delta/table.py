@@ -161,7 +161,7 @@ class ScopeTable:
         mapping = self.mapping
         if mapping != "none":
             raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
-        if found := version_of(self.columns, schemas):
+        if found := version_of(self.head.schema, schemas):
             return found
         there = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         raise Unsupported(
@@ -279,7 +279,7 @@ class ScopeTable:
             Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit has the next version; nothing was changed.
         """
-        evolves = version_of(self.columns, (schema,)) is None
+        evolves = version_of(self.head.schema, (schema,)) is None
         self._check_commit(removes, evolves=evolves)
         head = self.head.with_schema(delta_schema(schema).to_json()) if evolves else self.head
         head = head.with_property(*property) if property else head

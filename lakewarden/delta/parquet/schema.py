@@ -116,16 +116,17 @@ def reads_alike(written: TableSchema, now: TableSchema) -> bool:
     return kept and all(column.initial is None for column in now.columns if column.id not in known)
 
 
-def version_of(columns: tuple[LiveColumn, ...], schemas: tuple[TableSchema, ...]) -> TableSchema | None:
-    """Returns the newest schema version that these Delta columns match; None when another program changed them."""
-    return next((schema for schema in reversed(schemas) if _is(columns, schema)), None)
+def version_of(schema_json: str, schemas: tuple[TableSchema, ...]) -> TableSchema | None:
+    """Returns the newest schema version that the columns of a Delta schema's JSON text match; None when another program changed
+    them."""
+    return next((schema for schema in reversed(schemas) if _is(schema_json, schema)), None)
 
 
 @lru_cache(maxsize=1024)
-def _is(columns: tuple[LiveColumn, ...], schema: TableSchema) -> bool:
+def _is(schema_json: str, schema: TableSchema) -> bool:
     wanted = {column.name: (_delta_type(column.type), column.id) for column in schema.columns} | {SEQ: ("long", SEQ_ID)}
     loose = {column.name for column in schema.columns if column.nullable or column.null_before}
-    found = {column.name: column for column in columns}
+    found = {column.name: column for column in live_columns(schema_json)}
     return found.keys() == wanted.keys() and all(
         column.type == wanted[name][0]
         and column.id in (None, wanted[name][1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -11,43 +12,66 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.parquet.schema import SEQ
 
+_FEW = 400
+"""Rows up to which a key of several columns is found faster in a dictionary of Python than by a dozen calls of Arrow's."""
+
 
 @dataclass(frozen=True)
 class Keys:
-    """Rows, by whose keys others are looked up. `numbers` are one column whose values are equal where the whole keys are."""
+    """Rows, by whose primary keys others are looked up."""
 
     rows: pa.Table
-    first: str
-    numbering: tuple[_Numbering, ...]
-    numbers: Any
+    primary_key: Sequence[str]
+    few: int = _FEW
+    """Up to so many rows, a dictionary is used."""
 
     @classmethod
-    def of(cls, rows: pa.Table, primary_key: Sequence[str]) -> Keys:
-        first, *others = primary_key
-        numbers: Any = rows.column(first)
-        numbering = []
-        for name in others:
-            numbering.append(_Numbering(name, pc.unique(numbers), pc.unique(rows.column(name))))
-            numbers = numbering[-1].of(numbers, rows)
-        return cls(rows, first, tuple(numbering), numbers)
-
-    @classmethod
-    def newest(cls, rows: pa.Table, primary_key: Sequence[str]) -> Keys:
+    def newest(cls, rows: pa.Table, primary_key: Sequence[str], few: int = _FEW) -> Keys:
         """Those of the newest row of each key. `_seq` is one row's own within a scope."""
-        every = cls.of(rows, primary_key)
-        if pc.count_distinct(every.numbers).as_py() == rows.num_rows:
+        every = cls(rows, primary_key, few)
+        if every._distinct():
             return every
-        by_key = pa.table({"key": every.numbers, "seq": rows.column(SEQ)}).group_by("key", use_threads=False)
+        by_key = pa.table({"key": every._numbered[1], "seq": rows.column(SEQ)}).group_by("key", use_threads=False)
         newest = by_key.aggregate([("seq", "max")])
-        return cls.of(rows.filter(pc.is_in(rows.column(SEQ), value_set=newest.column("seq_max"))), primary_key)
+        return cls(rows.filter(pc.is_in(rows.column(SEQ), value_set=newest.column("seq_max"))), primary_key, few)
 
     def places(self, others: pa.Table) -> Any:
         """For each of the other rows, the index of the first of these with its key; NULL where there is none, and where a part
         of its key is NULL (as only rows of other writers have it)."""
-        numbers: Any = others.column(self.first)
-        for each in self.numbering:
+        if self._is_short and len(others) <= self.few:
+            return pa.array([self._first.get(key) for key in self._tuples(others)], pa.int32())
+        numbering, known = self._numbered
+        numbers: Any = others.column(self.primary_key[0])
+        for each in numbering:
             numbers = each.of(numbers, others)
-        return pc.index_in(numbers, value_set=self.numbers, skip_nulls=True)
+        return pc.index_in(numbers, value_set=known, skip_nulls=True)
+
+    def _distinct(self) -> bool:
+        found: int = len(self._first) if self._is_short else pc.count_distinct(self._numbered[1]).as_py()
+        return found == len(self.rows)
+
+    @property
+    def _is_short(self) -> bool:
+        return len(self.primary_key) > 1 and len(self.rows) <= self.few
+
+    @cached_property
+    def _first(self) -> dict[tuple[object, ...], int]:
+        """The index of the first row of each key without a NULL."""
+        return {key: place for place, key in reversed([*enumerate(self._tuples(self.rows))]) if None not in key}
+
+    def _tuples(self, rows: pa.Table) -> Iterable[tuple[object, ...]]:
+        return zip(*(_plain(rows.column(name)).to_pylist() for name in self.primary_key), strict=True)
+
+    @cached_property
+    def _numbered(self) -> tuple[Sequence[_Numbering], Any]:
+        """One column whose values are equal where the whole keys are, and how it was made."""
+        first, *others = self.primary_key
+        numbers: Any = self.rows.column(first)
+        numbering = []
+        for name in others:
+            numbering.append(_Numbering(name, pc.unique(numbers), pc.unique(self.rows.column(name))))
+            numbers = numbering[-1].of(numbers, self.rows)
+        return numbering, numbers
 
 
 @dataclass(frozen=True)
@@ -67,3 +91,10 @@ class _Numbering:
         dense = pc.index_in(numbers, value_set=self.before, skip_nulls=True)
         values = pc.index_in(rows.column(self.column), value_set=self.values, skip_nulls=True)
         return pc.add(pc.multiply(dense, pa.scalar(len(self.values), pa.int64())), values)
+
+
+def _plain(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """The moments of a column as numbers: Python's are slow to make, and end with the year 9999."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date(column.type) else column

@@ -109,4 +109,4 @@ def upserts(hot: pa.Table) -> pa.Table:
 
 def matches(rows: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> Any:
     """For each row, whether its key is among `keys`. A key with a NULL (others' rows) is not."""
-    return pc.is_valid(Keys.of(keys, primary_key).places(rows))
+    return pc.is_valid(Keys(keys, primary_key).places(rows))

@@ -49,7 +49,7 @@ def difference(target: ScopeTarget, table: ScopeTable, source: ScopeTable, timel
     Raises:
         Unsupported: `source` has another writer's columns.
     """
-    evolves = version_of(table.columns, (target.schema,)) is None
+    evolves = version_of(table.head.schema, (target.schema,)) is None
     if reads_alike(source.schema_version(target.schemas), target.schema):
         removes, returns = (table.files(), source.files()) if evolves else _by_path(table, source)
         return Difference(removes, known_files(source, returns), {})

@@ -219,7 +219,7 @@ def _check(target: ScopeTarget, table: ScopeTable) -> None:
 
 def _foreign(target: ScopeTarget, table: ScopeTable) -> bool:
     """Whether another writer changed the columns in Delta itself; the restore then brings ours back, by replacing every file."""
-    return version_of(table.columns, target.schemas) is None
+    return version_of(table.head.schema, target.schemas) is None
 
 
 def _plan(

@@ -13,31 +13,33 @@ from lakewarden.delta.reading.keys import Keys
 _KEY = ("a", "b", "c")
 _VALUES: tuple[st.SearchStrategy[Any], ...] = (st.sampled_from(["", "x", "y"]), st.integers(-1, 1), st.integers(0, 2))
 _ROWS = st.lists(st.tuples(*_VALUES), max_size=12)
+_FEW = st.sampled_from([0, 6, 400])
+"""Keys are looked up in two ways, by how many rows there are."""
 _OTHERS = st.lists(st.tuples(*(st.none() | values for values in _VALUES)), max_size=12)
 
 
-@given(rows=_ROWS, others=_OTHERS, columns=st.integers(1, 3), chunk=st.integers(1, 5))
-def test_rows_are_found_by_their_keys(rows: list[Any], others: list[Any], columns: int, chunk: int) -> None:
+@given(rows=_ROWS, others=_OTHERS, columns=st.integers(1, 3), chunk=st.integers(1, 5), few=_FEW)
+def test_rows_are_found_by_their_keys(rows: list[Any], others: list[Any], columns: int, chunk: int, few: int) -> None:
     """By one column and by several, in one piece and in many. A key with a NULL is found nowhere."""
     first: dict[tuple[Any, ...], int] = {}
     for number, row in enumerate(rows):
         first.setdefault(row[:columns], number)
-    keys = Keys.of(_table(rows, chunk), _KEY[:columns])
+    keys = Keys(_table(rows, chunk), _KEY[:columns], few)
     assert keys.places(_table(others, chunk)).to_pylist() == [first.get(row[:columns]) for row in others]
 
 
-@given(rows=_OTHERS, columns=st.integers(1, 3))
-def test_a_null_is_no_key_of_either_side(rows: list[Any], columns: int) -> None:
+@given(rows=_OTHERS, columns=st.integers(1, 3), few=_FEW)
+def test_a_null_is_no_key_of_either_side(rows: list[Any], columns: int, few: int) -> None:
     table = _table(rows, 12)
-    places = Keys.of(table, _KEY[:columns]).places(table).to_pylist()
+    places = Keys(table, _KEY[:columns], few).places(table).to_pylist()
     assert [place is None for place in places] == [None in row[:columns] for row in rows]
 
 
-@given(rows=_ROWS, columns=st.integers(1, 3))
-def test_the_newest_row_of_each_key_is_kept(rows: list[Any], columns: int) -> None:
+@given(rows=_ROWS, columns=st.integers(1, 3), few=_FEW)
+def test_the_newest_row_of_each_key_is_kept(rows: list[Any], columns: int, few: int) -> None:
     last = {row[:columns]: number for number, row in enumerate(rows)}
     table = _table(rows, 12).append_column("_seq", pa.array(range(len(rows)), pa.int64()))
-    newest = Keys.newest(table, _KEY[:columns])
+    newest = Keys.newest(table, _KEY[:columns], few)
     assert newest.rows.column("_seq").to_pylist() == sorted(last.values())
     assert newest.places(newest.rows).to_pylist() == list(range(len(last)))
 
