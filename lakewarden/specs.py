@@ -39,9 +39,11 @@ _EVERY: TableAct = "maintain every scope of"
 
 SPECS: Mapping[Operation, OperationSpec] = {
     "flush": OperationSpec("FL", queueable=True, plannable=True, options=_takes("user"), act="flush"),
-    "compact": OperationSpec("CO", queueable=True, plannable=True, options=_takes("user"), act="compact"),
-    "optimize": OperationSpec("OP", queueable=True, plannable=True, options=_takes("user", "zorder"), act=_EVERY, own=True),
-    "vacuum": OperationSpec("VA", plannable=True, options=_takes("user", "retain_hours", "force"), act=_EVERY, own=True),
+    "compact": OperationSpec("CO", queueable=True, plannable=True, options=_takes("user", "look"), act="compact"),
+    "optimize": OperationSpec(
+        "OP", queueable=True, plannable=True, options=_takes("user", "zorder", "look"), act=_EVERY, own=True
+    ),
+    "vacuum": OperationSpec("VA", plannable=True, options=_takes("user", "retain_hours", "force", "look"), act=_EVERY, own=True),
     "restore": OperationSpec(
         "RS",
         plannable=True,

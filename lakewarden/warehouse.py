@@ -152,8 +152,6 @@ class Warehouse:
         """Returns the same as if the scope were on that storage, of whose tables nothing is known."""
         scope = Scope(table.name, user)
         storage = catalog.storages[storage_id]
-        maintenance = self.settings.maintenance
-        hours = table.options.retention_hours
         location = self.location(storage).below(_path(storage, table, scope))
         app_id = f"lakewarden/{self.id}/{table.log_id}"
         return ScopeTarget(
@@ -162,13 +160,22 @@ class Warehouse:
             schemas=table.schemas,
             app_id=app_id,
             compression=table.options.compression,
-            target_file_size=table.options.target_file_size or maintenance.target_file_size,
-            retention_hours=maintenance.retention_hours if hours is None else hours,
+            target_file_size=self.target_file_size(table),
+            retention_hours=self.retention_hours(table),
             root=self.root(storage),
             mark=self.erasures.mark(user or "") if self.identifies else "",
             manifest_key=self.erasures.derived_key(location.uri, app_id, user or "") if self.identifies else "",
             floor=self.floor(table) if self.identifies else None,
         )
+
+    def target_file_size(self, table: Table) -> int:
+        """Returns the bytes of the files that optimize writes."""
+        return table.options.target_file_size or self.settings.maintenance.target_file_size
+
+    def retention_hours(self, table: Table) -> int:
+        """Returns the hours that a vacuum keeps removed files."""
+        hours = table.options.retention_hours
+        return self.settings.maintenance.retention_hours if hours is None else hours
 
     def _storage_id(self, catalog: Catalog, table: Table, user: str | None) -> str:
         """Returns where a scope is: where its first flush put it, or, before that, where it would be put now."""

@@ -8,6 +8,7 @@ from lakewarden.cli.context import emit_planned, emit_reports, invocation, split
 
 _TABLES = typer.Argument(help="Tables as namespace.table.")
 _USER = typer.Option(None, help="Only this user's scope.")
+LOOK = typer.Option(False, "--look", help="Open each scope, also those in which nothing is to do by what the state knows.")
 
 
 def register(app: typer.Typer) -> None:
@@ -23,11 +24,11 @@ def flush(context: typer.Context, tables: list[str] = _TABLES, user: str | None 
     emit_reports(call, reports, empty="skipped: no pending writes")
 
 
-def compact(context: typer.Context, tables: list[str] = _TABLES, user: str | None = _USER) -> None:
+def compact(context: typer.Context, tables: list[str] = _TABLES, user: str | None = _USER, look: bool = LOOK) -> None:
     """Fold each scope's newest small files into one (the tail rule of Storage Tiers)."""
     call = invocation(context)
     with call.lake("compact") as lake:
-        reports = lake.compact(*tables, user=user)
+        reports = lake.compact(*tables, user=user, look=look)
     emit_reports(call, reports, empty="skipped: no scopes")
 
 
@@ -49,11 +50,12 @@ def optimize(
     tables: list[str] = _TABLES,
     user: str | None = _USER,
     zorder: list[str] = typer.Option([], help="Columns to cluster by; repeat, or separate by commas."),
+    look: bool = LOOK,
 ) -> None:
     """Pack each scope's small files to the target size, or cluster them by columns."""
     call = invocation(context)
     with call.lake("optimize") as lake:
-        reports = lake.optimize(*tables, user=user, zorder=split_names(zorder))
+        reports = lake.optimize(*tables, user=user, zorder=split_names(zorder), look=look)
     emit_reports(call, reports, empty="skipped: no scopes")
 
 
@@ -63,12 +65,13 @@ def vacuum(
     user: str | None = _USER,
     retain: float | None = typer.Option(None, help="Hours to keep removed files; below 168 needs --force."),
     force: bool = typer.Option(False, help="Allow a retention below 168 hours."),
+    look: bool = LOOK,
     dry_run: bool = typer.Option(False, help="List what would be deleted, and delete nothing."),
 ) -> None:
     """Delete files that no version inside the retention needs."""
     call = invocation(context)
     with call.lake("vacuum") as lake:
-        reports = lake.vacuum(*tables, user=user, retain_hours=retain, force=force, dry_run=dry_run)
+        reports = lake.vacuum(*tables, user=user, retain_hours=retain, force=force, look=look, dry_run=dry_run)
     emit_reports(call, reports, empty="skipped: no scopes")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from lakewarden.cli.context import emit_reports, invocation, report_row, split_names
+from lakewarden.cli.maintain import LOOK
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
 from lakewarden.operations.request import PlanOptions, new_request
@@ -33,6 +34,7 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
     retain: float | None = typer.Option(None, help="vacuum: hours to keep removed files; below 168 needs --force."),
     force: bool = typer.Option(False, help="vacuum: allow a retention below 168 hours."),
     zorder: list[str] = typer.Option([], help="optimize: columns to cluster by; repeat, or separate by commas."),
+    look: bool = LOOK,
     deep: bool = typer.Option(False, help="erase: read every object under every storage to search for remains."),
     to: str | None = typer.Option(None, help="move: the storage. export: a directory or URI."),
     restored: bool = typer.Option(False, help="repair: the warehouse or its data was just restored from a backup."),
@@ -49,19 +51,20 @@ def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
         retain_hours=retain,
         force=force,
         zorder=tuple(split_names(zorder)),
+        look=look,
         deep=deep,
         to=to,
         restored=restored,
     )
-    if operation is None and new_request("flush", (), **options) != new_request("flush", ()):
+    if operation is None and new_request("flush", (), **options) != new_request("flush", (), look=look):
         raise typer.BadParameter("name the --operation that takes these options")
     shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
     names = tables or []
     with call.lake("plan") as lake:
         if operation is None and out is None:
-            call.emit([report_row(report) for report in lake.plan(*names)], empty="nothing is due", columns=shown)
+            call.emit([report_row(report) for report in lake.proposed(*names, look=look)], empty="nothing is due", columns=shown)
             return
-        plans = lake.plan_due(*names) if operation is None else [lake.planned(operation, *names, **options)]
+        plans = lake.plan_due(*names, look=look) if operation is None else [lake.planned(operation, *names, **options)]
     if out is not None:
         _write(out, plans)
     rows = [report_row(line.planned(one.operation, one.plan_id)) for one in plans for line in one.scopes]

@@ -18,7 +18,7 @@ from lakewarden.operations.export.contents import Export
 from lakewarden.operations.export.run import check_target, export, own_place
 from lakewarden.operations.flush.run import FlushTask, flush_scopes, forget_expired
 from lakewarden.operations.flush.wanted import Only
-from lakewarden.operations.maintain import Options, maintain, maintain_targets, operation_of, options_of, restore_of
+from lakewarden.operations.maintain import Options, maintain_targets, operation_of, options_of, restore_of
 from lakewarden.operations.move.run import Mover
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.request import Request, Selection
@@ -26,6 +26,7 @@ from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.operations.scopes import named_tables
 from lakewarden.operations.sweep import Swept, sweep
+from lakewarden.operations.whole_tables import maintain
 from lakewarden.repair.report import Repaired
 from lakewarden.repair.report import outcome_of as outcome_of_repair
 from lakewarden.repair.run import Request as RepairRequest
@@ -83,9 +84,7 @@ class Operator:
 
     def maintain(self, selection: Selection, options: Options, *, dry_run: bool, job_id: str | None = None) -> list[ScopeReport]:
         def work(id_: str) -> list[ScopeReport]:
-            return maintain(
-                self.warehouse, self.engine.run, selection.tables, selection.user, options, dry_run=dry_run, job_id=id_
-            )
+            return maintain(self.warehouse, self.engine.run, selection, options, dry_run=dry_run, job_id=id_)
 
         reports = self.as_job(operation_of(options), selection.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
@@ -240,7 +239,7 @@ class Operator:
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does."""
-        selection = Selection(request.tables, request.user)
+        selection = Selection(request.tables, request.user, request.look)
         match request.operation:
             case "flush":
                 return self.flush(selection, job_id)
@@ -260,7 +259,7 @@ class Operator:
             case "move":
                 return self.move(TableName.parse(selection.tables[0]), job.parameters["to"], job.job_id)
             case operation:
-                return self.run(Request(operation, selection.tables, selection.user), job.job_id)
+                return self.run(Request(operation, selection.tables, selection.user, look=selection.look), job.job_id)
 
     def as_job(
         self,

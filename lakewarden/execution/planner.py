@@ -76,7 +76,7 @@ class Planner:
         Raises as `preview`.
         """
         check_request(request)
-        selection = Selection(request.tables, request.user)
+        selection = Selection(request.tables, request.user, request.look)
         match request.operation:
             case "flush":
                 return plan_flush(self._warehouse, self.operator.flushable(selection))
@@ -103,7 +103,7 @@ class Planner:
             case _:
                 return plan_erase(self._warehouse, request)
 
-    def due(self, tables: Sequence[str], due: Collection[Scope]) -> list[Plan]:
+    def due(self, tables: Sequence[str], due: Collection[Scope], *, look: bool = False) -> list[Plan]:
         """What maintenance would do now: a plan for each operation, in the order to apply them.
 
         A scope that is compacted is not optimized by the same plans: the second would find its files replaced.
@@ -111,10 +111,10 @@ class Planner:
         warehouse, planned_at = self._warehouse, self._warehouse.clock()
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
         flush = plan_flush(warehouse, Only([scope for scope in due if scope.table in names]))
-        compact, optimize = (self.look(Request(operation, tuple(tables))) for operation in ("compact", "optimize"))
+        compact, optimize = (self.look(Request(operation, tuple(tables), look=look)) for operation in ("compact", "optimize"))
         folded = {report.scope for report in compact if report.outcome == "planned"}
         safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.look(Request("vacuum", safe)) if safe else []
+        vacuum = self.look(Request("vacuum", safe, look=look)) if safe else []
         found = [flush, compact, [report for report in optimize if report.scope not in folded], vacuum]
         requests = [Request(operation, tuple(tables)) for operation in ("flush", "compact", "optimize")]
         pairs = zip((*requests, Request("vacuum", safe)), found, strict=True)

@@ -86,9 +86,16 @@ class Maintenance:
         wanted = set(scopes)
         return self.parts.operator.flush_where(Only(wanted), {"scopes": str(len(wanted))})
 
-    def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
-        """Folds each scope's newest small files into one."""
-        return self._run(new_request("compact", tables, user=user), dry_run)
+    def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
+        """Folds each scope's newest small files into one.
+
+        Over whole tables, this opens the scopes that may need it, by what the state knows of them; one report for each
+        table counts the others (metric `scopes_quiet`). Optimize and vacuum do the same.
+
+        Args:
+            look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
+        """
+        return self._run(new_request("compact", tables, user=user, look=look), dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that have expired or exceed their scope's size: a report for each such scope.
@@ -99,10 +106,10 @@ class Maintenance:
         return self._run(new_request("evict", tables, user=user), dry_run)
 
     def optimize(
-        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
+        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), look: bool = False, dry_run: bool = False
     ) -> list[ScopeReport]:
-        """Packs each scope's files to the target size, or clusters them by columns."""
-        return self._run(new_request("optimize", tables, user=user, zorder=tuple(zorder)), dry_run)
+        """Packs each scope's files to the target size, or clusters them by columns. `look` is as in `compact`."""
+        return self._run(new_request("optimize", tables, user=user, zorder=tuple(zorder), look=look), dry_run)
 
     def vacuum(
         self,
@@ -110,14 +117,16 @@ class Maintenance:
         user: str | None = None,
         retain_hours: float | None = None,
         force: bool = False,
+        look: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
-        """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`.
+        """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`. `look` is as in
+        `compact`.
 
         Raises:
             InvalidArgument: the retention is below 168 hours, and `force` is not given.
         """
-        return self._run(new_request("vacuum", tables, user=user, retain_hours=retain_hours, force=force), dry_run)
+        return self._run(new_request("vacuum", tables, user=user, retain_hours=retain_hours, force=force, look=look), dry_run)
 
     def restore(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
@@ -35,17 +34,17 @@ class Plans:
         """
         if names and "." not in names[0]:
             return self.planned(*names, **options)
-        if options:
+        if options.keys() - {"look"}:
             raise InvalidArgument("name the operation first, as in lake.plan('vacuum', 'chat.messages', retain_hours=200)")
-        return self._proposed(names)
+        return self.proposed(*names, look=options.get("look", False))
 
     def planned(self, operation: str, *tables: str, **options: Unpack[PlanOptions]) -> Plan:
         """As `plan`, for an operation whose name is a variable."""
         return self.parts.planner.preview(new_request(operation, tables, **options)).plan
 
-    def due(self, *tables: str) -> list[Plan]:
-        """Plans of what maintenance would do now, in the order in which to apply them."""
-        return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()})
+    def due(self, *tables: str, look: bool = False) -> list[Plan]:
+        """Plans of what maintenance would do now, in the order in which to apply them. `look` is as in `proposed`."""
+        return self.parts.planner.due(tables, {due.pending.scope for due in self.status.due()}, look=look)
 
     def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
         """Applies a plan, given by value or id, exactly and once: a report for each scope, `done`, or `failed` with CONFLICT
@@ -69,7 +68,12 @@ class Plans:
         """What a dry run reports, without keeping a plan."""
         return self.parts.planner.look(new_request(operation, tables, **options))
 
-    def _proposed(self, tables: Sequence[str]) -> list[ScopeReport]:
+    def proposed(self, *tables: str, look: bool = False) -> list[ScopeReport]:
+        """Reports for each operation that is due on a scope, without keeping a plan.
+
+        Args:
+            look: opens each scope, also those in which nothing is to do by what the state knows.
+        """
         from lakewarden.operations.scopes import named_tables
         from lakewarden.operations.vacuum.scope import VacuumOptions
         from lakewarden.planning.propose import planned_flush, vacuumable
@@ -77,7 +81,7 @@ class Plans:
         warehouse = self.parts.warehouse
         names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
         flushes = [planned_flush(warehouse, due) for due in self.status.due() if due.pending.table in names]
-        compact, optimize = self.look("compact", *tables), self.look("optimize", *tables)
+        compact, optimize = self.look("compact", *tables, look=look), self.look("optimize", *tables, look=look)
         safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.parts.operator.maintain(Selection(safe), VacuumOptions(), dry_run=True) if safe else []
+        vacuum = self.parts.operator.maintain(Selection(safe, look=look), VacuumOptions(), dry_run=True) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]

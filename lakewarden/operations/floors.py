@@ -20,8 +20,10 @@ from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
 from lakewarden.state.floors import RECENT_SECONDS, Floor, floor_at
+from lakewarden.state.whole_floors import remove_whole
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
@@ -178,6 +180,7 @@ def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
         with suppress(StorageUnavailable, StorageRefused):
             floor_at(FloorLocation.on_storage(root.location, floor.table_id)).remove()
     floor_at(floor).remove()
+    remove_whole(open_store(floor.location), floor.table_id)
 
 
 @dataclass(frozen=True)

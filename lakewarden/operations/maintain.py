@@ -1,4 +1,4 @@
-"""Compact, optimize, vacuum and restore over many scopes: plans each, and runs the plan unless it is a dry run."""
+"""Compact, optimize, vacuum and restore over many scopes: opens each, plans, and runs the plan unless it is a dry run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import VACUUM_END, LogEntry
@@ -29,7 +30,6 @@ from lakewarden.operations.restore.scope import (
     restore_options,
     run_restore,
 )
-from lakewarden.operations.scopes import targets_of
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.upkeep.notes import is_news
 from lakewarden.operations.upkeep.rules import Rules
@@ -105,18 +105,6 @@ def operation_of(options: Options) -> Operation:
             return "restore"
 
 
-def maintain(
-    warehouse: Warehouse, run: Run, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool, job_id: str
-) -> list[ScopeReport]:
-    """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
-
-    Raises:
-        NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
-    """
-    catalog = warehouse.catalog.read()
-    return maintain_targets(warehouse, run, targets_of(warehouse, catalog, tables, user), options, dry_run=dry_run, job_id=job_id)
-
-
 def maintain_targets(
     warehouse: Warehouse,
     run: Run,
@@ -127,9 +115,13 @@ def maintain_targets(
     job_id: str,
     applying: Applying | None = None,
 ) -> list[ScopeReport]:
-    """The same over these scopes; `applying` a plan that has all of them."""
+    """One job over these scopes, or `applying` a plan that has all of them; durable on a local disk when it returns.
+
+    Raises:
+        NotFound, InvalidArgument: an option is not valid; nothing was done.
+    """
     for target in targets:
-        _check(target, options)
+        check_options(target.scope, target.schema, target.retention_hours, options)
     clock = CarriedClock.of(warehouse.clock)
     now = clock.moment
     choices = _with_kept(warehouse, targets, options, now)
@@ -267,12 +259,12 @@ def _done_before(task: MaintainTask, planned: PlannedScope, commit: LogEntry) ->
     )
 
 
-def _check(target: ScopeTarget, options: Options) -> None:
+def check_options(subject: Scope | TableName, schema: TableSchema, retention_hours: float, options: Options) -> None:
     """Refuses the whole request, before anything is done, if no scope could do it."""
     if isinstance(options, VacuumOptions):
-        retention_of(target, options)
+        retention_of(subject, retention_hours, options)
     elif isinstance(options, OptimizeOptions):
-        check_columns(target.schema, options.zorder)
+        check_columns(schema, options.zorder)
 
 
 def _with_kept(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options, now: datetime) -> list[Options]:

@@ -22,15 +22,19 @@ class Selection:
 
     tables: tuple[str, ...] = ()
     user: str | None = None
+    look: bool = False
+    """Whether maintenance opens each scope, also those that the state knows to be quiet."""
 
     @property
     def parameters(self) -> dict[str, str]:
         """The selection as a job stores it."""
-        return {"tables": ",".join(self.tables)} | ({} if self.user is None else {"user": self.user})
+        user = {} if self.user is None else {"user": self.user}
+        return {"tables": ",".join(self.tables)} | user | ({"look": "true"} if self.look else {})
 
     @classmethod
     def of(cls, job: Job) -> Selection:
-        return cls(tuple(name for name in job.parameters.get("tables", "").split(",") if name), job.parameters.get("user"))
+        tables = tuple(name for name in job.parameters.get("tables", "").split(",") if name)
+        return cls(tables, job.parameters.get("user"), "look" in job.parameters)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Request:
     retain_hours: float | None = None
     force: bool = False
     zorder: tuple[str, ...] = ()
+    look: bool = False
+    """Of maintenance: open each scope."""
     deep: bool = False
     even_if_unknown: bool = False
     """Of an erasure: continue although nothing is known of the user."""
@@ -67,6 +73,7 @@ class PlanOptions(TypedDict, total=False):
     retain_hours: float | None
     force: bool
     zorder: tuple[str, ...]
+    look: bool
     deep: bool
     even_if_unknown: bool
     to: str | None

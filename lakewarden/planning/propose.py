@@ -20,6 +20,5 @@ def planned_flush(warehouse: Warehouse, due: Due) -> ScopeReport:
 
 def vacuumable(warehouse: Warehouse, names: Collection[TableName]) -> list[str]:
     """The tables that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
-    default = warehouse.settings.maintenance.retention_hours
-    retention = {table.name: table.options.retention_hours for table in live_tables(warehouse.catalog.read())}
-    return [str(name) for name in names if (default if (hours := retention[name]) is None else hours) >= SAFE_HOURS]
+    retention = {table.name: warehouse.retention_hours(table) for table in live_tables(warehouse.catalog.read())}
+    return [str(name) for name in names if retention[name] >= SAFE_HOURS]

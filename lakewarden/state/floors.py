@@ -130,7 +130,8 @@ class Floor:
             Corrupt: one cannot be read.
         """
         with self._lock:
-            return {key: self._part(key).scopes for key in keys}
+            self._parts |= {key: self._part(key) for key in keys}
+            return {key: self._parts[key].scopes for key in keys}
 
     def examine(self) -> FloorLook:
         """Returns what can be read of the floor, and what cannot. No position is missing: they are in the objects' names."""

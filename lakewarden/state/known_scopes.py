@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.state.floor_entries import UNSEEN, Known, Upkeep
@@ -98,6 +99,26 @@ class KnownScopes:
 
     def without_upkeep(self) -> KnownScopes:
         return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))
+
+    def only(self, rows: Rows) -> KnownScopes:
+        """Returns the notes in these rows."""
+        return KnownScopes(self.table.filter(pa.array(rows)))
+
+    def among(self, scopes: pa.Array[Any]) -> KnownScopes:
+        """Returns the notes of these scopes, by keyed hash."""
+        return KnownScopes(self.table.filter(pc.is_in(self.table.column("scope"), value_set=scopes)))
+
+    def besides(self, others: KnownScopes) -> KnownScopes:
+        """Returns the notes that are not among the others in the same words."""
+        if not len(self):
+            return self
+        theirs = others.among(self.table.column("scope").combine_chunks())
+        same = self.among(theirs.table.column("scope").combine_chunks())  # in the order of `theirs`
+        changed = np.zeros(len(same), np.bool_)
+        for name in SCHEMA.names[1:]:
+            changed |= same[name] != theirs[name]
+        left = pc.invert(pc.is_in(self.table.column("scope"), value_set=theirs.table.column("scope").combine_chunks()))
+        return KnownScopes(pa.concat_tables([self.table.filter(left), same.only(changed).table]).sort_by("scope"))
 
     def hexadecimal(self, rows: Rows) -> list[str]:
         """Returns the hashes of these rows."""

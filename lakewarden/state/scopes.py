@@ -9,6 +9,7 @@ A registry may lag behind: the scope's table is the truth, and listing the stora
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -62,6 +63,10 @@ class ScopeRegistry:
         self._store = store
         self._new_id = new_id
         self._read: dict[str, _Part] = {}
+
+    def version(self, table_id: str) -> str:
+        """Returns a name for the registry as it is now, by its objects' names, which are never used again: one listing."""
+        return hashlib.sha256("\n".join(self._keys(table_id)).encode()).hexdigest()[:32]
 
     def users(self, table_id: str) -> frozenset[str]:
         """Returns every user that was added.

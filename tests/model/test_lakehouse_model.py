@@ -19,6 +19,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.delta.kept.known import NAME
 from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.errors import ConstraintViolation, NotFound
+from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, LogSettings, Settings
@@ -75,6 +76,7 @@ class LakehouseMachine(RuleBasedStateMachine):
         """When fences were made that no vacuum has looked after yet."""
         self._known: dict[tuple[str, str | None], list[bytes]] = {scope: [] for scope in _SCOPES}
         """What was ever kept of each scope."""
+        self._old_state: dict[str, bytes] = {}
 
     def teardown(self) -> None:
         self.lake.close()
@@ -130,6 +132,31 @@ class LakehouseMachine(RuleBasedStateMachine):
         model = self.models[scope]
         model.hot = model.hot | rows
         model.pending = True
+
+    # What the state knows of scopes may be lost, in whole or in part, or be older than it was
+
+    @rule(families=st.sampled_from([("known",), ("whole",), ("known", "whole")]), every=st.integers(1, 3))
+    def lose_the_state(self, families: tuple[str, ...], every: int) -> None:
+        state = self.lake.warehouse.state
+        state.delete([found.key for family in families for found in state.list(family)][::every])
+
+    @rule()
+    def copy_the_state(self) -> None:
+        state = self.lake.warehouse.state
+        self._old_state = {found.key: state.get(found.key) for family in ("known", "whole") for found in state.list(family)}
+
+    @precondition(lambda self: bool(self._old_state))
+    @rule()
+    def put_the_old_state_back(self) -> None:
+        self.lose_the_state(("known", "whole"), 1)
+        for key, data in self._old_state.items():
+            self.lake.warehouse.state.put(key, data)
+
+    @rule(table=_tables)
+    def maintenance_misses_nothing(self, table: str) -> None:
+        for operation in (self.lake.compact, self.lake.optimize):
+            found, looked = (operation(table, dry_run=True, look=look) for look in (False, True))
+            assert _planned(found) == _planned(looked)
 
     # Flushing
 
@@ -205,14 +232,14 @@ class LakehouseMachine(RuleBasedStateMachine):
         self._ahead += timedelta(days=days)
 
     def _same_rows(self, reports: list[ScopeReport]) -> None:
-        for report in reports:
+        for report in _opened(reports):
             assert report.fault is None, report
             model = self._model(report)
             if report.outcome == "done":
                 self._catch_up(report, model)
 
     def _vacuumed(self, reports: list[ScopeReport]) -> None:
-        for report in reports:
+        for report in _opened(reports):
             assert report.fault is None, report
             model = self._model(report)
             if report.outcome == "done":
@@ -322,6 +349,14 @@ class LakehouseMachine(RuleBasedStateMachine):
 
     def _model(self, report: ScopeReport) -> Model:
         return self.models[(str(report.scope.table), report.scope.user)]
+
+
+def _opened(reports: list[ScopeReport]) -> list[ScopeReport]:
+    return [report for report in reports if QUIET not in report.metrics]
+
+
+def _planned(reports: list[ScopeReport]) -> set[tuple[Scope, int | None]]:
+    return {(report.scope, report.version) for report in reports if report.outcome == "planned"}
 
 
 _TORTURE = settings.get_current_profile_name() == "torture"

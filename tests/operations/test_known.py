@@ -122,7 +122,8 @@ def test_a_scope_that_lost_something_is_corrupt_everywhere(
             act(table, "ann")
     before = sorted(place.glob("data/**/*"))
     assert _codes(lake.flush()) == ["CORRUPT"]
-    assert _codes([*lake.compact(), *lake.optimize(), *lake.vacuum(dry_run=False)]) == ["CORRUPT"] * 3
+    looked = [*lake.compact(look=True), *lake.optimize(look=True), *lake.vacuum(look=True, dry_run=False)]
+    assert _codes(looked) == ["CORRUPT"] * 3
     assert _codes(lake.restore(NOTES, user="ann", version=0, dry_run=False)) == ["CORRUPT"]
     assert sorted(place.glob("data/**/*")) == before, "nothing was begun, written or removed"
     assert [one.rows for one in lake.pending()] == [1]

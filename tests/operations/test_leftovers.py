@@ -77,8 +77,8 @@ def test_a_vacuum_removes_it(lake: Lakehouse) -> None:
     roots = [Path(lake.warehouse.state.uri), Path(lake.warehouse.uri, "data"), Path(str(scope_path(lake, "ann")))]
     old = [_left(root, segment, _DAY_OLD) for root in roots]
     young = [Path(shutil.copy(segment, path.with_name("young"))) for path in old]
-    lake.vacuum(NOTES, dry_run=True)
+    lake.vacuum(NOTES, look=True, dry_run=True)
     assert all(path.exists() for path in old)
-    lake.vacuum(NOTES, dry_run=False)
+    lake.vacuum(NOTES, look=True, dry_run=False)
     assert [path for path in old if path.exists()] == []
     assert all(path.exists() for path in young)

@@ -63,7 +63,7 @@ class MaintenanceDelegates(Nouns):
     @overload
     def plan(self, operation: Plannable, /, *tables: str, **options: Unpack[PlanOptions]) -> Plan: ...  # type: ignore[overload-overlap]  # a table's name contains a dot
     @overload
-    def plan(self, *tables: str) -> list[ScopeReport]: ...
+    def plan(self, *tables: str, look: bool = False) -> list[ScopeReport]: ...
     def plan(self, *names: str, **options: Unpack[PlanOptions]) -> Plan | list[ScopeReport]:
         """Plans an operation for `apply`; without an operation, reports what maintenance would do now."""
         return self.maintenance.plans.plan(*names, **options)
@@ -72,9 +72,13 @@ class MaintenanceDelegates(Nouns):
         """The plan of an operation by its name."""
         return self.maintenance.plans.planned(operation, *tables, **options)
 
-    def plan_due(self, *tables: str) -> list[Plan]:
+    def plan_due(self, *tables: str, look: bool = False) -> list[Plan]:
         """Plans of what maintenance would do now, in the order in which to apply them."""
-        return self.maintenance.plans.due(*tables)
+        return self.maintenance.plans.due(*tables, look=look)
+
+    def proposed(self, *tables: str, look: bool = False) -> list[ScopeReport]:
+        """Reports for each operation that is due on a scope."""
+        return self.maintenance.plans.proposed(*tables, look=look)
 
     def apply(self, plan: Plan | str, *, only: Request | None = None) -> list[ScopeReport]:
         """Applies a plan, given by value or id, exactly and once."""
@@ -92,19 +96,19 @@ class MaintenanceDelegates(Nouns):
         """Flushes exactly these scopes, in one job."""
         return self.maintenance.flush_scopes(scopes)
 
-    def compact(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
+    def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one."""
-        return self.maintenance.compact(*tables, user=user, dry_run=dry_run)
+        return self.maintenance.compact(*tables, user=user, look=look, dry_run=dry_run)
 
     def evict(self, *tables: str, user: str | None = None, dry_run: bool = False) -> list[ScopeReport]:
         """Removes STREAM rows that are too old or exceed their scope's size."""
         return self.maintenance.evict(*tables, user=user, dry_run=dry_run)
 
     def optimize(
-        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), dry_run: bool = False
+        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), look: bool = False, dry_run: bool = False
     ) -> list[ScopeReport]:
         """Packs each scope's files to the target size, or clusters them by columns."""
-        return self.maintenance.optimize(*tables, user=user, zorder=zorder, dry_run=dry_run)
+        return self.maintenance.optimize(*tables, user=user, zorder=zorder, look=look, dry_run=dry_run)
 
     def vacuum(
         self,
@@ -112,10 +116,11 @@ class MaintenanceDelegates(Nouns):
         user: str | None = None,
         retain_hours: float | None = None,
         force: bool = False,
+        look: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
         """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`."""
-        return self.maintenance.vacuum(*tables, user=user, retain_hours=retain_hours, force=force, dry_run=dry_run)
+        return self.maintenance.vacuum(*tables, user=user, retain_hours=retain_hours, force=force, look=look, dry_run=dry_run)
 
     def restore(
         self,

@@ -42,6 +42,7 @@ from lakewarden.operations.vacuum.remains import remains_of
 from lakewarden.operations.vacuum.unreferenced_files import stray_files
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import without_name
+from lakewarden.scope import Scope, TableName
 from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
@@ -51,7 +52,7 @@ from lakewarden.target import ScopeTarget
 SAFE_HOURS = 168
 """A week: below it, a reader of an older version or a slow writer may lose files while it runs."""
 
-_LOG_AGE = timedelta(days=30)
+LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
 
 _SKEW = timedelta(days=1)
@@ -99,9 +100,9 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         InvalidArgument: the retention is not a number of hours, or below 168 without `force`.
         NotFound: a version to keep no longer exists.
     """
-    hours = retention_of(target, options)
+    hours = retention_of(target.scope, target.retention_hours, options)
     now = clock()
-    horizon = min(now - timedelta(hours=min(hours, _LONGEST)), options.latest or now)
+    horizon = horizon_of(options, hours, now)
     table = open_scope(target)
     if table is None:
         return VacuumPlan(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
@@ -117,7 +118,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     marks = not data and timeline.ahead(now + _SKEW) and _has_dead(listing, table, timeline)
     unnamed = tuple(found.key for found in unnamed_commits(listing) if found.modified <= nobodys)
     readable = partial(has_readable_checkpoint, open_store(target.location), [found.key for found in listing])
-    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - _LOG_AGE), readable), *unnamed)
+    log = (*expired_log(listing, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE), readable), *unnamed)
     deleted = {*(file.key for file in data), *log, *stray}
     left = [found for found in listing if found.key not in deleted]
     young = [found for found in strays if found.key not in deleted]
@@ -219,16 +220,24 @@ def run_vacuum(
     return plan.done(state, plan.metrics, plan.files, clock())
 
 
-def retention_of(target: ScopeTarget, options: VacuumOptions) -> float:
-    hours = target.retention_hours if options.retain_hours is None else options.retain_hours
+def retention_of(subject: Scope | TableName, default_hours: float, options: VacuumOptions) -> float:
+    """Raises:
+    InvalidArgument: as `plan_vacuum`.
+    """
+    hours = default_hours if options.retain_hours is None else options.retain_hours
     if not math.isfinite(hours) or hours < 0:
-        raise InvalidArgument(f"vacuum {target.scope}: a retention of {hours} hours is not valid; give a number from 0 on")
+        raise InvalidArgument(f"vacuum {subject}: a retention of {hours} hours is not valid; give a number from 0 on")
     if hours < SAFE_HOURS and not options.force:
         raise InvalidArgument(
-            f"vacuum {target.scope}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
+            f"vacuum {subject}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
             f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
         )
     return float(hours)
+
+
+def horizon_of(options: VacuumOptions, hours: float, now: datetime) -> datetime:
+    """The moment before which what was superfluous is deleted."""
+    return min(now - timedelta(hours=min(hours, _LONGEST)), options.latest or now)
 
 
 def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:

@@ -1,0 +1,63 @@
+"""Which scopes an operation has to open, by what was noted of them: for one note, and for all of an object together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+import numpy as np
+
+from lakewarden.clock import to_millis
+from lakewarden.operations.vacuum.scope import LOG_AGE
+from lakewarden.state.floor_entries import NO_TABLE, UNSEEN
+from lakewarden.state.floor_objects import Summary
+from lakewarden.state.known_scopes import KnownScopes, Rows
+
+
+class Need(Protocol):
+    """When an operation may find something to do. A scope that was not looked at is always opened."""
+
+    def anywhere(self, summary: Summary) -> bool:
+        """Whether it may for one of the scopes."""
+        ...
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        """For which of the scopes."""
+        ...
+
+
+@dataclass(frozen=True)
+class OtherRule:
+    """Compact and optimize: unless nothing was to do by this rule, and no commit came since."""
+
+    column: Literal["compacted", "optimized"]
+    rule: int
+
+    def anywhere(self, summary: Summary) -> bool:
+        found = summary.compacted if self.column == "compacted" else summary.optimized
+        return summary.looked_at == UNSEEN or found is None or not {self.rule, NO_TABLE}.issuperset(found)
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        found: Rows = (scopes["looked_at"] == UNSEEN) | ~np.isin(scopes[self.column], (self.rule, NO_TABLE))
+        return found
+
+
+@dataclass(frozen=True)
+class OldRemains:
+    """Vacuum: unless nothing is superfluous for so long. Milliseconds."""
+
+    dead_before: int
+    log_before: int
+
+    @classmethod
+    def before(cls, horizon: datetime, now: datetime) -> OldRemains:
+        return cls(to_millis(horizon), to_millis(min(horizon, now - LOG_AGE)))
+
+    def anywhere(self, summary: Summary) -> bool:
+        return summary.looked_at == UNSEEN or summary.dead_since <= self.dead_before or summary.log_since <= self.log_before
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        dead, log = np.less_equal(scopes["dead_since"], self.dead_before), np.less_equal(scopes["log_since"], self.log_before)
+        found: Rows = (scopes["looked_at"] == UNSEEN) | dead | log
+        return found

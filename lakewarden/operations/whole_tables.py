@@ -1,0 +1,95 @@
+"""Compact, optimize and vacuum over whole tables: opens the scopes that may need it, by what the state knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.operations.compact.scope import CompactOptions
+from lakewarden.operations.fanout import Run
+from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
+from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.operations.request import Selection
+from lakewarden.operations.scopes import named_tables, targets_of
+from lakewarden.operations.upkeep.needs import Need, OldRemains, OtherRule
+from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.upkeep.select import Selected, select
+from lakewarden.operations.vacuum.scope import VacuumOptions, horizon_of, retention_of
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse
+
+QUIET = "scopes_quiet"
+"""The metric of a report for the scopes of a table that were not opened."""
+
+
+def maintain(
+    warehouse: Warehouse, run: Run, selection: Selection, options: Options, *, dry_run: bool, job_id: str
+) -> list[ScopeReport]:
+    """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
+
+    Scopes in which nothing is to do, by what the state knows, are not opened: one report for each table counts them. A
+    request with `look`, or for one user, opens each scope.
+
+    Raises:
+        NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
+    """
+    catalog = warehouse.catalog.read()
+    if selection.look or selection.user is not None or not warehouse.identifies:
+        targets = targets_of(warehouse, catalog, selection.tables, selection.user)
+        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id)
+    tables = named_tables(catalog, selection.tables)
+    for table in tables:
+        check_options(table.name, table.schema, warehouse.retention_hours(table), options)
+    targets, quiet = chosen(warehouse, catalog, tables, options)
+    return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + quiet
+
+
+def chosen(
+    warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], options: Options
+) -> tuple[list[ScopeTarget], list[ScopeReport]]:
+    """The scopes to open, and a report for each table on the others."""
+    targets: list[ScopeTarget] = []
+    quiet: list[ScopeReport] = []
+    for table in tables:
+        need = _need(warehouse, table, options)
+        if need is None:
+            targets += targets_of(warehouse, catalog, [str(table.name)], None)
+            continue
+        found = select(warehouse, catalog, table, need)
+        targets += [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
+        quiet += _report(warehouse, catalog, table, options, found)
+    return targets, quiet
+
+
+def _need(warehouse: Warehouse, table: Table, options: Options) -> Need | None:
+    """When the operation opens a scope; None where it opens all."""
+    settings = warehouse.settings
+    match options:
+        case CompactOptions():
+            return OtherRule("compacted", Rules(options, settings.maintenance.min_gain).compact(shared=table.type == "SHARED"))
+        case OptimizeOptions(zorder=()):
+            rules = Rules(CompactOptions.of(settings.compaction), options.min_gain)
+            return OtherRule("optimized", rules.optimize(warehouse.target_file_size(table)))
+        case VacuumOptions():
+            now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
+            return OldRemains.before(horizon_of(options, hours, now), now)
+        case _:
+            return None
+
+
+def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Options, found: Selected) -> list[ScopeReport]:
+    if not found.quiet:
+        return []
+    count = "1 scope" if found.quiet == 1 else f"{found.quiet} scopes"
+    return [
+        ScopeReport(
+            Scope(table.name),
+            operation_of(options),
+            "skipped",
+            warehouse.location(catalog.storages[table.options.storage_id]),
+            reason=f"nothing to do in {count}, by what the state knows; --look opens each",
+            metrics={QUIET: found.quiet},
+        )
+    ]

@@ -1,0 +1,178 @@
+"""Quiet scopes are not opened, and no scope is quiet that is unknown, whatever happens to the state."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakewarden import Lakehouse
+from lakewarden.operations.whole_tables import QUIET
+from lakewarden.report import ScopeReport
+from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.state.floors import floor_at
+from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
+
+pytestmark = pytest.mark.disk  # states are lost by hand, in directories
+
+SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
+USERS = ("ann", "bob", "cyd")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lakehouse]:
+    with Lakehouse.open(str(tmp_path), settings=SETTINGS) as lake:
+        make_notes(lake)
+        for user in USERS:
+            _write(lake, user, 0)
+        lake.compact()
+        yield lake
+
+
+def _write(lake: Lakehouse, user: str, key: int) -> None:
+    lake.table(NOTES).write(notes({key: "text"}), user=user)
+    lake.flush()
+
+
+def _opened(reports: list[ScopeReport]) -> set[str | None]:
+    return {report.scope.user for report in reports if QUIET not in report.metrics}
+
+
+def _quiet(reports: list[ScopeReport]) -> int:
+    return sum(report.metrics.get(QUIET, 0) for report in reports)
+
+
+def _known(lake: Lakehouse) -> Path:
+    return Path(lake.warehouse.state.uri) / "known"
+
+
+def _new_process() -> None:
+    floor_at.cache_clear()
+
+
+@pytest.mark.parametrize("operation", ["compact", "optimize", "vacuum"])
+def test_quiet_scopes_are_counted_and_not_opened(lake: Lakehouse, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakewarden.delta.scope.open_place", None)
+    reports = getattr(lake, operation)(NOTES)
+    assert (_opened(reports), _quiet(reports)) == (set(), 3)
+    (one,) = reports
+    assert (one.outcome, one.scope.user, one.reason) == (
+        "skipped",
+        None,
+        "nothing to do in 3 scopes, by what the state knows; --look opens each",
+    )
+    assert lake.plan() == []
+
+
+def test_only_what_has_something_to_do_is_opened(lake: Lakehouse) -> None:
+    _write(lake, "bob", 1)
+    reports = lake.compact()
+    assert [(report.scope.user, report.outcome) for report in reports] == [("bob", "done"), (None, "skipped")]
+    assert _quiet(reports) == 2
+    assert _opened(lake.compact()) == set()
+
+
+def test_a_named_user_and_a_look_open_all_they_name(lake: Lakehouse) -> None:
+    assert [report.scope.user for report in lake.compact(NOTES, user="ann")] == ["ann"]
+    assert _opened(lake.compact(NOTES, look=True)) == set(USERS)
+    assert _opened(lake.optimize(NOTES, zorder=["id"])) == set(USERS), "an order is not noted"
+
+
+def test_other_settings_find_nothing_quiet(lake: Lakehouse) -> None:
+    with Lakehouse.open(lake.warehouse.uri) as other:
+        assert _opened(other.compact()) == set(USERS)
+        assert _opened(other.compact()) == set()
+
+
+def test_a_strangers_commit_is_missed_until_a_look_which_notes_it(lake: Lakehouse) -> None:
+    path = str(scope_path(lake, "cyd"))
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+    assert _opened(lake.optimize()) == set()
+    assert _planned(lake.optimize(look=True, dry_run=True)) == {"cyd"}
+    assert _opened(lake.optimize()) == {"cyd"}
+
+
+def _all(lake: Lakehouse) -> None:
+    shutil.rmtree(_known(lake))
+
+
+def _half(lake: Lakehouse) -> None:
+    for at, path in enumerate(sorted(_known(lake).glob("*/*"))):
+        if at % 2 == 0:
+            path.unlink()
+
+
+def _comparisons(lake: Lakehouse) -> None:
+    shutil.rmtree(_known(lake).parent / "whole")
+
+
+@pytest.mark.parametrize("lost", [_all, _half, _comparisons])
+@pytest.mark.parametrize("process", ["same", "new"])
+def test_a_state_that_was_lost_is_right_again_by_itself(lake: Lakehouse, lost: Callable[[Lakehouse], None], process: str) -> None:
+    _write(lake, "bob", 1)
+    before = lake.compact(look=True, dry_run=True)
+    lost(lake)
+    if process == "new":
+        _new_process()
+    after = lake.compact(dry_run=True)
+    assert _planned(after) == _planned(before) == {"bob"}
+    assert _planned(lake.compact(dry_run=True)) == {"bob"}
+    assert _opened(lake.compact(dry_run=True)) == {"bob"}, "the others are known again"
+
+
+def _planned(reports: list[ScopeReport]) -> set[str | None]:
+    return {report.scope.user for report in reports if report.outcome == "planned"}
+
+
+@pytest.mark.parametrize("process", ["same", "new"])
+def test_a_state_that_was_replaced_by_an_older_one_is_right_again_by_itself(
+    lake: Lakehouse, tmp_path: Path, process: str
+) -> None:
+    old = tmp_path / "old"
+    for family in ("known", "whole"):
+        shutil.copytree(_known(lake).parent / family, old / family)
+    _write(lake, "bob", 1)
+    _write(lake, "dee", 0)
+    _write(lake, "dee", 1)
+    for family in ("known", "whole"):
+        shutil.rmtree(_known(lake).parent / family)
+        shutil.copytree(old / family, _known(lake).parent / family)
+    if process == "new":
+        _new_process()
+    assert _planned(lake.compact(dry_run=True)) == {"bob", "dee"}
+    assert {report.scope.user for report in lake.compact() if report.outcome == "done"} == {"bob", "dee"}
+    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
+
+
+def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> None:
+    chance = random.Random(7)
+    for turn in range(1, 9):
+        for user in chance.sample(USERS, 2):
+            _write(lake, user, turn)
+        if chance.random() < 0.7:
+            chance.choice([_half, _comparisons, _all])(lake)
+        expected = _planned(lake.compact(look=True, dry_run=True)) if chance.random() < 0.3 else None
+        done = {report.scope.user for report in lake.compact() if report.outcome == "done"}
+        assert expected in (None, done)
+        assert all(len(DeltaTable(str(scope_path(lake, user))).file_uris()) == 1 for user in USERS)
+
+
+def test_an_erased_user_is_neither_opened_nor_counted(lake: Lakehouse) -> None:
+    lake.erase("bob")
+    assert _opened(lake.compact()) == set()
+    assert _quiet(lake.compact()) == 2
+    _write(lake, "bob", 5)
+    _write(lake, "bob", 6)
+    assert _opened(lake.compact()) == {"bob"}
+
+
+def test_a_dropped_table_leaves_no_comparison(lake: Lakehouse) -> None:
+    lake.compact()
+    assert lake.warehouse.state.list("whole")
+    lake.sql(f"DROP TABLE {NOTES}")
+    assert not lake.warehouse.state.list("whole")
+    assert not lake.warehouse.state.list("known")
