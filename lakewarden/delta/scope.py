@@ -3,12 +3,14 @@ scope's."""
 
 from __future__ import annotations
 
+from functools import reduce
+
 from lakewarden.delta.kept.known import kept_snapshot
 from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floor_entries import NOTHING, Known
+from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors import floor_at
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.target import ScopeTarget
@@ -73,13 +75,22 @@ def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTa
         lost = _less(table, known, target)
         if not lost:
             return table, ""
-        again = None if target.floor is None else floor_at(target.floor).look().known(target.mark)
+        again = _known_now(target)
         if again == known:
             if table is None and target.root is not None:
                 confirm(target.root)  # it may have been unmounted since the last confirmation
             return table, lost
         known, table = again, open_place(target)
     raise Conflict(f"{target.scope} was committed to {_LOOKS} times while it was opened; try again")
+
+
+def _known_now(target: ScopeTarget) -> Known | None:
+    """Returns what either copy of the floor knows now: the state's may be an older one that was put back."""
+    copies = [] if target.floor is None else [target.floor]
+    if target.floor is not None and target.root is not None:
+        copies.append(FloorLocation.on_storage(target.root.location, target.floor.table_id))
+    found = [known for copy in copies if (known := floor_at(copy).look().known(target.mark)) is not None]
+    return reduce(Known.joined, found) if found else None
 
 
 def _less(table: ScopeTable | None, known: Known | None, target: ScopeTarget) -> str:
