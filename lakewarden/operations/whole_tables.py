@@ -89,7 +89,7 @@ def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Optio
             operation_of(options),
             "skipped",
             warehouse.location(catalog.storages[table.options.storage_id]),
-            reason=f"nothing to do in {count}, by what the state knows; --look opens each",
+            reason=f"nothing to do in {count}, by what the state knows",
             metrics={QUIET: found.quiet},
         )
     ]

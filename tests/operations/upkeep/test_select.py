@@ -63,7 +63,7 @@ def test_quiet_scopes_are_counted_and_not_opened(lake: Lakehouse, operation: str
     assert (one.outcome, one.scope.user, one.reason) == (
         "skipped",
         None,
-        "nothing to do in 3 scopes, by what the state knows; --look opens each",
+        "nothing to do in 3 scopes, by what the state knows",
     )
     assert lake.plan() == []
 
