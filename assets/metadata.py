@@ -36,21 +36,24 @@ def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), ba
     return {
         **_standard(report),
         "operation": dg.MetadataValue.text(report.operation),
-        "outcome": dg.MetadataValue.text(report.outcome),
+        **({} if report.outcome == "done" else {"outcome": dg.MetadataValue.text(report.outcome)}),
         **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
         **_numbers(report, backlog),
-        **{f"parameters/{name}": dg.MetadataValue.text(value) for name, value in report.parameters.items()},
-        **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in report.metrics.items()},
+        **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
+        **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),
         **({"files": _files(report.files)} if report.files else {}),
         **({"history": history_table(history)} if history else {}),
     }
 
 
+def _counted(report: ScopeReport) -> dict[str, int]:
+    """What is not zero. As one text: each entry of an event costs 130 bytes, for every scope and flush."""
+    return {name: value for name, value in report.metrics.items() if value}
+
+
 def _standard(report: ScopeReport) -> Metadata:
     count = "dagster/row_count" if report.scope.user is None else "dagster/partition_row_count"
     return {
-        "dagster/table_name": dg.MetadataValue.text(str(report.scope.table)),
-        "dagster/uri": dg.MetadataValue.text(report.uri),
         "path": _link(report.uri),
         **({count: dg.MetadataValue.int(report.state.rows)} if report.state else {}),
     }
@@ -62,14 +65,13 @@ def _link(uri: str) -> dg.MetadataValue:
 
 
 def _numbers(report: ScopeReport, backlog: Backlog) -> Metadata:
-    numbers = {"hot/backlog_rows": backlog.rows, "hot/backlog_bytes": backlog.bytes}
+    numbers = {"hot/backlog_bytes": backlog.bytes}
     if report.version is not None:
         numbers["delta/version"] = report.version
     if report.state:
         numbers |= {
             "delta/num_files": report.state.files,
             "delta/bytes": report.state.bytes,
-            "delta/last_seq": report.state.last_seq,
         }
     return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
 

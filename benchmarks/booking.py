@@ -1,4 +1,4 @@
-"""What Dagster books for a flush of many scopes, beside the flush itself: every event with its metadata and history."""
+"""What Dagster books for a flush of many scopes, beside the flush itself: every event with its metadata."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
     section.tables.append(
         Table(
             f"{scale.scopes:,} scopes, {scale.new} rows onto {scale.existing:,} each, and the events of that run: one a scope,"
-            " with its metadata and the history of its last 20 commits. Target: less than the flush on Postgres, at most"
+            " with its metadata. Target: less than the flush on Postgres, at most"
             " 10 ms a scope on SQLite.",
             ("what", "time", "a scope", "of the flush"),
             rows,

@@ -18,10 +18,9 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 
-HISTORY_SCOPES = 2_000
-"""Scopes of a run up to which every event carries the history of its last commits: two milliseconds a scope to read it, one
-to store it, and four kilobytes in Dagster's database, permanently. The flush sensor's runs stay below (SCOPES_PER_RUN). Larger
-runs, manual or scheduled, omit it; the scope's next event, or `record_job`, adds it again."""
+_WITH_HISTORY = frozenset({"restore"})
+"""Operations whose events carry the last commits, four kilobytes: those of which people choose a version. `record_job` books
+the history of any scope on request."""
 
 _THREADS = 8
 
@@ -61,15 +60,14 @@ def _event(booked: Booked) -> AssetEvent:
 
 
 def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
-    """The reports with the last commits of their scopes, unless the run is too large for that."""
-    if len(reports) > HISTORY_SCOPES:
-        return [Booked(report) for report in reports]
+    """The reports, those of restores with the last commits of their scopes."""
     with ThreadPoolExecutor(_THREADS) as pool:  # reading a log mostly waits for the store
         return list(pool.map(_with_history, reports))
 
 
 def _with_history(report: ScopeReport) -> Booked:
-    table = None if report.version is None else ScopeTable.open(report.location)
+    wanted = report.operation in _WITH_HISTORY and report.version is not None
+    table = ScopeTable.open(report.location) if wanted else None
     return Booked(report, [] if table is None else entries_of(table, HISTORY_ENTRIES))
 
 

@@ -21,7 +21,7 @@ LIGHT = "light"
 """Work in the run's own process: it does not wait behind a JVM."""
 
 Importance = Literal[
-    "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move"
+    "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move", "prune"
 ]
 
 _PRIORITY: dict[Importance, int] = {
@@ -37,6 +37,7 @@ _PRIORITY: dict[Importance, int] = {
     "optimize": -5,
     "vacuum": -10,
     "check": -10,
+    "prune": -10,
 }
 
 

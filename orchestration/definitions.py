@@ -17,6 +17,7 @@ from jobs.export import export_job
 from jobs.flush import flush_job
 from jobs.move import move_job
 from jobs.optimize import optimize_job
+from jobs.prune import prune_job
 from jobs.queued import run_queued_job
 from jobs.record import record_job
 from jobs.restore import restore_job
@@ -50,6 +51,7 @@ def build_definitions() -> dg.Definitions:
             move_job,
             erase_job,
             run_queued_job,
+            prune_job,
             *([build_check_job()] if checks else []),
         ],
         schedules=schedules,

@@ -5,6 +5,7 @@ import dagster as dg
 from jobs.compact import compact_job
 from jobs.evict import evict_job
 from jobs.optimize import optimize_job
+from jobs.prune import prune_job
 from jobs.vacuum import vacuum_job
 from lakewarden.lakehouse import Lakehouse
 from orchestration.runs import under_way
@@ -24,6 +25,14 @@ optimize_nightly = dg.ScheduleDefinition(
     job=optimize_job,
     cron_schedule="30 2 * * *",
     description="Packs files to the target size, where that pays.",
+    default_status=_RUNNING,
+)
+
+prune_nightly = dg.ScheduleDefinition(
+    name="prune_nightly",
+    job=prune_job,
+    cron_schedule="50 3 * * *",
+    description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
     default_status=_RUNNING,
 )
 
@@ -48,4 +57,4 @@ def evict_minutely(context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam
     return dg.RunRequest()
 
 
-schedules = [evict_minutely, compact_hourly, optimize_nightly, vacuum_weekly]
+schedules = [evict_minutely, compact_hourly, optimize_nightly, vacuum_weekly, prune_nightly]

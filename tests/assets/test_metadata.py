@@ -43,12 +43,10 @@ def test_numbers_stand_under_stable_keys() -> None:
         "delta/version": 3,
         "delta/num_files": 2,
         "delta/bytes": 999,
-        "delta/last_seq": 77,
-        "hot/backlog_rows": 5,
         "hot/backlog_bytes": 50,
-        "metrics/files_removed": 4,
     }
-    assert metadata["parameters/zorder"].value == "id"
+    assert metadata["parameters"].value == "zorder=id"
+    assert metadata["metrics"].value == "files_removed=4"
 
 
 def test_the_path_is_a_path_here_and_a_link_elsewhere() -> None:

@@ -24,7 +24,7 @@ def test_evict_books_each_scope_that_had_something(chat: str, instance: dg.Dagst
     assert run_job(evict_job).success
     events = [record.asset_materialization for record in instance.fetch_materializations(KEY, limit=10).records]
     assert [event.partition for event in events if event] == ["bob", "ada"]
-    assert all(event.metadata["metrics/rows_evicted"].value == 1 for event in events if event)
+    assert all("rows_evicted=1" in str(event.metadata["metrics"].value) for event in events if event)
     assert set(instance.get_dynamic_partitions(TYPING)) == {"ada", "bob"}
     with Lakehouse.open(chat) as lake:
         assert lake.evict() == []
