@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.connection import Location
 from lakewarden.errors import Conflict, LakewardenError, NotFound
 from lakewarden.execution.engine import Engine
@@ -52,16 +53,17 @@ class Operator:
 
     def flush(self, selection: Selection, job_id: str | None = None) -> list[ScopeReport]:
         """Raises as `flushable`, before anything is flushed."""
-        return self.flush_where(self.flushable(selection), selection.parameters, job_id)
+        catalog = self.warehouse.catalog.read()
+        return self.flush_where(self.flushable(selection, catalog), selection.parameters, job_id, catalog)
 
-    def flushable(self, selection: Selection) -> Callable[[Scope], bool]:
-        """Returns which scopes a flush covers.
+    def flushable(self, selection: Selection, catalog: Catalog | None = None) -> Callable[[Scope], bool]:
+        """Returns which scopes a flush covers, by the newest catalog where none is given.
 
         Raises:
             NotFound: a table does not exist.
             InvalidArgument: an impossible user, or one for a SHARED table that was named.
         """
-        tables = named_tables(self.warehouse.catalog.read(), selection.tables)
+        tables = named_tables(catalog or self.warehouse.catalog.read(), selection.tables)
         if selection.user is not None:
             check_user(selection.user)
             for table in tables if selection.tables else ():
@@ -72,10 +74,16 @@ class Operator:
         return lambda scope: scope.table in names
 
     def flush_where(
-        self, wanted: Callable[[Scope], bool], parameters: dict[str, str], job_id: str | None = None
+        self,
+        wanted: Callable[[Scope], bool],
+        parameters: dict[str, str],
+        job_id: str | None = None,
+        catalog: Catalog | None = None,
     ) -> list[ScopeReport]:
+        """`catalog` as in `flush_scopes`."""
+
         def work(id_: str) -> list[ScopeReport]:
-            return flush_scopes(self.warehouse, self.engine.run, self.flush_large, wanted, job_id=id_)
+            return flush_scopes(self.warehouse, self.engine.run, self.flush_large, wanted, job_id=id_, catalog=catalog)
 
         reports = self.as_job("flush", parameters, work, job_id)
         if self.warehouse.settings.flush.compact_after:

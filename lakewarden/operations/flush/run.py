@@ -82,14 +82,16 @@ def flush_scopes(
     *,
     job_id: str | None = None,
     upto: Upto | None = None,
+    catalog: Catalog | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
     """Flushes the wanted pending scopes in one job; one report a scope, and the log settled when it returns. A table whose
     log is corrupt gets one failed report.
 
-    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
+    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log. `catalog` was just
+    read, and spares the first of two reads.
     """
-    catalog = warehouse.catalog.read()
+    catalog = catalog or warehouse.catalog.read()
     found = warehouse.logs.views()
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
