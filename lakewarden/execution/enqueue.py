@@ -6,7 +6,7 @@ from lakewarden.catalog.moving import begin_move
 from lakewarden.errors import InvalidArgument
 from lakewarden.operations.evict import evict
 from lakewarden.operations.request import Selection
-from lakewarden.operations.scopes import named_tables, targets_of
+from lakewarden.operations.scopes import named_tables, readable_targets
 from lakewarden.specs import Queueable
 from lakewarden.state.job import Job
 from lakewarden.state.jobs import JobLog
@@ -31,7 +31,7 @@ def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection:
             raise InvalidArgument("an export takes one user's tables, all of them: name the user, and no table")
         check_user(selection.user)
     else:
-        targets_of(warehouse, warehouse.catalog.read(), selection.tables, selection.user)
+        readable_targets(warehouse, warehouse.catalog.read(), selection.tables, selection.user)
     return jobs.enqueue(operation, selection.parameters)
 
 

@@ -7,7 +7,7 @@ vacuum may delete files that were not committed before it (operations/vacuum/sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,7 +26,8 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach
-from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh
+from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
+from lakewarden.report import ScopeReport
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -36,6 +37,21 @@ _ATTEMPTS = 10
 
 Objection = Callable[[ScopeTable], str]
 """Returns why a rewrite may not follow this newer version; empty where it may."""
+
+
+def _no_objection(_: ScopeTable) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a rewrite does: the files that it replaces, and the rows of each new file from the table and its current schema."""
+
+    operation: str
+    """As the commit says."""
+    inputs: tuple[DataFile, ...]
+    parts: Callable[[ScopeTable, ScopeTarget], Iterator[pa.Table]]
+    objection: Objection = _no_objection
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,27 @@ class Rewrite:
     stamp: CommitStamp
     since: datetime
     """When the inputs were planned."""
+
+
+def run_rewrite(plan: ScopePlan, work: Work, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach) -> Steps[ScopeReport]:
+    """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    if plan.nothing:
+        return plan.skipped(plan.nothing)
+    table = unmoved(plan, clock())
+    target = live_schema(plan.target, table)
+    outputs = write_outputs(plan, target, work.parts(table, target), clock, new_id)
+    reach("after-data-file")
+    metrics = rewrite_metrics(work.inputs, outputs)
+    stamp = CommitStamp(job_id, work.operation, dict(plan.parameters), native_metrics(metrics))
+    rewrite = Rewrite(target, table, work.inputs, outputs, stamp, plan.planned_at)
+    landed = yield from land(rewrite, work.objection, clock, reach)
+    if isinstance(landed, str):
+        return plan.skipped(landed)
+    return plan.done(landed.state, metrics, plan.files, clock())
 
 
 def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lakewarden.access.gate import require
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import Corrupt
 from lakewarden.scope import Scope, TableName
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables, find_table
@@ -38,3 +39,21 @@ def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scop
 def targets_of(warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None) -> list[ScopeTarget]:
     scopes = [scope for table in named_tables(catalog, names) for scope in scopes_of(warehouse, table, user)]
     return [warehouse.target(catalog, scope) for scope in scopes]
+
+
+def readable_targets(
+    warehouse: Warehouse, catalog: Catalog, names: Sequence[str], user: str | None
+) -> tuple[list[ScopeTarget], list[tuple[ScopeTarget, Corrupt]]]:
+    """The same of the tables whose floors can be read; and the scopes of the others, each with the reason.
+
+    Raises as `targets_of`, except for a floor.
+    """
+    found: list[ScopeTarget] = []
+    unread: list[tuple[ScopeTarget, Corrupt]] = []
+    for table in named_tables(catalog, names):
+        scopes = scopes_of(warehouse, table, user)
+        try:
+            found += [warehouse.target(catalog, scope) for scope in scopes]
+        except Corrupt as error:
+            unread += [(warehouse.bare_target(catalog, table, scope.user), error) for scope in scopes]
+    return found, unread

@@ -6,7 +6,6 @@ What goes wrong between the calls (crashes, lost answers, processes that sleep) 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,14 +14,15 @@ import pytest
 
 from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import BeingErased, Conflict, NotFound
-from lakewarden.log.logs import Logs, reader_of
+from lakewarden.log.logs import Logs
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.table_log import LogReader, LogTerms, TableLog
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import PendingRows
 from lakewarden.settings import LogSettings
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, ids_of, joined, notes
+from tests.log.implementations import IMPLEMENTATIONS, Implementation
 
 _KEPT = timedelta(seconds=100)
 
@@ -32,14 +32,13 @@ class House:
     """A place with one log, that any number of processes may open."""
 
     place: str
-    opened: Callable[[str, LogTerms], TableLog]
-    reader: Callable[[str], LogReader]
+    implementation: Implementation
     now: datetime = field(default_factory=system_clock)
 
     def log(self) -> TableLog:
         """Another process's."""
         settings = LogSettings(retention_seconds=_KEPT.total_seconds())
-        return self.opened(self.place, LogTerms(settings, lambda: self.now, random_id, str.upper, 2))
+        return self.implementation.open(self.place, LOG, LogTerms(settings, lambda: self.now, random_id, str.upper, 2))
 
     def ids(self, user: str) -> list[int]:
         log = self.log()
@@ -53,17 +52,9 @@ class House:
         return ids_of(decode([log.chunk(each) for each in ranges], ranges, (NOTES,)))
 
 
-IMPLEMENTATIONS = {
-    "objects": (
-        lambda place, terms: Logs(LocalObjects(place)).of(LOG, lambda: terms),
-        lambda place: reader_of(LocalObjects(place), LOG),
-    )
-}
-
-
 @pytest.fixture(params=IMPLEMENTATIONS)
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    return House(str(tmp_path), *IMPLEMENTATIONS[request.param])
+    return House(str(tmp_path), IMPLEMENTATIONS[request.param])
 
 
 def test_an_unknown_log_is_empty(house: House) -> None:
@@ -93,7 +84,7 @@ def test_rows_are_there_for_everybody_and_in_order(house: House) -> None:
 def test_a_task_reads_what_a_job_has_planned(house: House) -> None:
     house.log().append(notes("u", 1, 2))
     planned: PendingRows = pickle.loads(pickle.dumps(house.log().view().pending["u"]))
-    assert ids_of(house.reader(house.place).rows(planned, (NOTES,))) == [1, 2]
+    assert ids_of(house.implementation.reader(house.place, LOG).rows(planned, (NOTES,))) == [1, 2]
 
 
 def test_what_read_first_comes_directly_behind_it_or_not_at_all(house: House) -> None:

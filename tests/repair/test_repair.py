@@ -236,6 +236,19 @@ def test_other_tables_are_flushed_where_a_floor_cannot_be_read(scene: Scene) -> 
     assert said == {TABLE: "CORRUPT", "chat.everybody": None}
 
 
+@pytest.mark.parametrize("operation", ["compact", "optimize", "vacuum"])
+def test_other_tables_are_maintained_where_a_floor_cannot_be_read(scene: Scene, operation: str) -> None:
+    two_tables(scene)
+    damaged = notes_of(scene, "known")
+    lake = scene.lake()
+    lake.table("chat.everybody").write([{"id": 1, "text": "a"}])
+    lake.flush("chat.everybody")
+    cut_off(*damaged)
+    reports = getattr(scene.lake(), operation)(dry_run=False)
+    said = {(str(report.scope.table), report.scope.user): report.fault and report.fault.code for report in reports}
+    assert said == {(TABLE, HURT): "CORRUPT", (TABLE, OTHER): "CORRUPT", ("chat.everybody", None): None}
+
+
 def test_a_copy_that_is_away_is_waited_for(scene: Scene) -> None:
     two_tables(scene)
     cut_off(*notes_of(scene, "known"))

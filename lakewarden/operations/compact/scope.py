@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
 import msgspec
+import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files
@@ -19,9 +19,9 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.compact.tail import TailRule, fitting, small_run
 from lakewarden.operations.plans.moved import live_inputs, planned_table
-from lakewarden.operations.plans.scope_plan import ScopePlan, unmoved
+from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
-from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
+from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings
 from lakewarden.storage.open import open_store
@@ -90,23 +90,15 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
-    if plan.nothing:
-        return plan.skipped(plan.nothing)
-    table = unmoved(plan, clock())
-    target = live_schema(plan.target, table)
     oldest_first = plan.selected[::-1]
-    rows = read_files(table, oldest_first, target.schemas)
-    reach("after-read")
-    outputs = write_outputs(plan, target, [rows], clock, new_id)
-    del rows  # frees memory: other scopes wait in this task
-    reach("after-data-file")
-    metrics = rewrite_metrics(plan.selected, outputs)
-    stamp = CommitStamp(job_id, "COMPACT", dict(plan.parameters), native_metrics(metrics))
-    rewrite = Rewrite(target, table, oldest_first, outputs, stamp, plan.planned_at)
-    landed = yield from land(rewrite, lambda newer: _tail_moved(newer, plan), clock, reach)
-    if isinstance(landed, str):
-        return plan.skipped(landed)
-    return plan.done(landed.state, metrics, plan.files, clock())
+
+    def merged(table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
+        rows = read_files(table, oldest_first, target.schemas)
+        reach("after-read")
+        yield rows
+
+    work = Work("COMPACT", oldest_first, merged, lambda newer: _tail_moved(newer, plan))
+    return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 
 
 def _plan(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
@@ -18,9 +18,9 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.optimize.zorder import check_columns, z_ordered
 from lakewarden.operations.plans.moved import live_inputs, planned_table
-from lakewarden.operations.plans.scope_plan import ScopePlan, unmoved
+from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
-from lakewarden.operations.rewrite import Rewrite, land, live_schema, native_metrics, rewrite_metrics, write_outputs
+from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
@@ -115,22 +115,11 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
-    if plan.nothing:
-        return plan.skipped(plan.nothing)
-    table = unmoved(plan, clock())
-    target = live_schema(plan.target, table)
-    parts = _clustered(table, target, plan) if plan.zorder else _packed(table, target, plan)
-    outputs = write_outputs(plan, target, parts, clock, new_id)
-    del parts  # and their rows: other scopes wait in this task
-    reach("after-data-file")
     inputs = tuple(file for packed in plan.bins for file in packed)
-    metrics = rewrite_metrics(inputs, outputs)
-    stamp = CommitStamp(job_id, _OPERATION, dict(plan.parameters), native_metrics(metrics))
-    landed = yield from land(Rewrite(target, table, inputs, outputs, stamp, plan.planned_at), lambda _: "", clock, reach)
-    if isinstance(landed, str):
-        return plan.skipped(landed)
-    report = plan.done(landed.state, metrics, plan.files, clock())
-    return replace(report, reason=plan.summary)
+    parts = _clustered if plan.zorder else _packed
+    work = Work(_OPERATION, inputs, partial(parts, plan))
+    report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
+    return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
 
 def _packing(base: OptimizePlan, table: ScopeTable, min_gain: float) -> OptimizePlan:
@@ -187,12 +176,12 @@ def _outputs(size: int, target: ScopeTarget) -> int:
     return max(1, -(-size // target.target_file_size))
 
 
-def _packed(table: ScopeTable, target: ScopeTarget, plan: OptimizePlan) -> Iterator[pa.Table]:
+def _packed(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
     """Yields one bin at a time, so that no more than a target file's rows are in memory."""
     return (rows for packed in plan.bins if (rows := read_files(table, packed, target.schemas)).num_rows)
 
 
-def _clustered(table: ScopeTable, target: ScopeTarget, plan: OptimizePlan) -> Iterator[pa.Table]:
+def _clustered(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
     """All rows in Z-order, cut into files of about the target size."""
     files = plan.bins[0]
     rows = z_ordered(read_files(table, files, target.schemas), plan.zorder)
