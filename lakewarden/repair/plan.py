@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.connection import Location
 from lakewarden.errors import Moved
 from lakewarden.operations.fanout import Run
@@ -16,15 +18,25 @@ from lakewarden.scope import Scope
 from lakewarden.warehouse import Warehouse, find_table
 
 
-def as_report(warehouse: Warehouse, one: Repaired) -> ScopeReport:
+def as_reports(warehouse: Warehouse, found: Sequence[Repaired]) -> list[ScopeReport]:
     """What of a repair a plan keeps: what is wrong, and what would come of it."""
+    catalog = warehouse.catalog.read()
+    return [_report(warehouse, catalog, one) for one in found]
+
+
+def _report(warehouse: Warehouse, catalog: Catalog, one: Repaired) -> ScopeReport:
+    table = find_table(catalog, one.scope.table)
+    if one.subject == "scope":
+        place = warehouse.bare_target(catalog, table, one.scope.user).location
+    else:
+        place = Location(warehouse.state.uri).below(warehouse.log(table).home)
     lost = {} if one.rows_lost is None else {"rows_lost": one.rows_lost}
     counts = {"rows_recovered": one.rows_recovered, "rows_quarantined": one.rows_quarantined, "rows": one.rows}
     return ScopeReport(
         one.scope,
         "repair",
         one.outcome,
-        Location(_uri(warehouse, one)),
+        place,
         one.reason,
         one.version,
         parameters={"subject": one.subject, "watermark": str(one.watermark)},
@@ -34,46 +46,51 @@ def as_report(warehouse: Warehouse, one: Repaired) -> ScopeReport:
     )
 
 
-def _uri(warehouse: Warehouse, one: Repaired) -> str:
-    catalog = warehouse.catalog.read()
-    table = find_table(catalog, one.scope.table)
-    if one.subject != "scope":
-        return Location(warehouse.state.uri).below(warehouse.log(table).home).uri
-    return warehouse.bare_target(catalog, table, one.scope.user).uri
-
-
 def apply_repair(warehouse: Warehouse, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
     """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
 
     Raises:
         NotFound, StorageUnavailable: as `repair`.
     """
-    request = Request(tuple(sorted({line.table for line in plan.scopes})), plan.request.user, restored=plan.request.restored)
-    seen = repair(warehouse, run, replace(request, dry_run=True), job_id)
-    now = {key_of(one): _line(warehouse, one) for one in seen if one.outcome == "planned"}
-    lines = {_key(line): line for line in plan.scopes}
+    catalog = warehouse.catalog.read()
+    gone = [line for line in plan.scopes if not _stands(catalog, line)]
+    lines = {_key(line): line for line in plan.scopes if line not in gone}
+    names = tuple(sorted({line.table for line in lines.values()}))
+    request = Request(names, plan.request.user, restored=plan.request.restored)
+    now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
     same = {key for key, line in lines.items() if now.get(key) == line}
     found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
-    done = {key_of(one): as_report(warehouse, one) for one in found if key_of(one) in same}
-    return [done.get(key) or _refused(warehouse, line, now) for key, line in lines.items()]
+    at = warehouse.clock()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    done = {key_of(one): report for one, report in reports if key_of(one) in same}
+    held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), at) for line in gone]
+    return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
 
 
-def _refused(warehouse: Warehouse, line: PlannedScope, now: Mapping[Key, PlannedScope]) -> ScopeReport:
-    there, at = now.get(_key(line)), warehouse.clock()
+def _stands(catalog: Catalog, line: PlannedScope) -> bool:
+    """Whether its table is the one that was planned for."""
+    table = catalog.tables.get(line.scope.table)
+    return table is not None and not table.dropping and table.log_id == line.log_id
+
+
+def _lines(warehouse: Warehouse, found: Sequence[Repaired]) -> dict[Key, PlannedScope]:
+    """What a plan would keep of the damage."""
+    catalog = warehouse.catalog.read()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    return {
+        key_of(one): PlannedScope.of(report, find_table(catalog, one.scope.table).log_id)
+        for one, report in reports
+        if one.outcome == "planned"
+    }
+
+
+def _refused(line: PlannedScope, now: Mapping[Key, PlannedScope], at: datetime) -> ScopeReport:
+    there = now.get(_key(line))
     if there is None:
         return replace(line.done("repair", at, "nothing of what was planned is wrong any more"), outcome="skipped")
     why = f"{line.scope} was planned to be repaired otherwise ({line.summary}); now {there.summary}: plan again"
     return line.failed("repair", Moved(why), at)
 
 
-def _line(warehouse: Warehouse, one: Repaired) -> PlannedScope:
-    table = find_table(warehouse.catalog.read(), one.scope.table)
-    return PlannedScope.of(as_report(warehouse, one), table.log_id)
-
-
 def _key(line: PlannedScope) -> Key:
     return line.parameters["subject"], Scope(line.scope.table, line.user)
-
-
-def as_reports(warehouse: Warehouse, found: Sequence[Repaired]) -> list[ScopeReport]:
-    return [as_report(warehouse, one) for one in found]

@@ -63,6 +63,14 @@ def test_what_was_not_planned_stays_damaged(scene: Scene) -> None:
     assert [line.user for line in scene.lake().plan("repair", TABLE).scopes] == [OTHER]
 
 
+def test_a_table_that_was_dropped_is_refused(scene: Scene) -> None:
+    lose_commit(scene)
+    lake = scene.lake()
+    plan = lake.plan("repair", TABLE)
+    lake.drop_table(TABLE)
+    assert _outcomes(lake.apply(plan)) == [(HURT, "CONFLICT")]
+
+
 def test_a_lost_position_is_planned_before_the_scopes(scene: Scene) -> None:
     for number in (1, 2, 3):
         scene.write({number: "x"})
