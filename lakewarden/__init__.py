@@ -25,7 +25,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Names of `__all__` when they are first asked for: Spark's tasks and the command line need few of them."""
+    """Names of `__all__` when they are first used: Spark's tasks and the command line need few of them."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

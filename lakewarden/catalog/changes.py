@@ -72,7 +72,7 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     """Raises:
     NotFound: no such namespace or storage.
     InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case).
-    InUse: its place is another table's, or one lies in the other.
+    InUse: its place is another table's, or one is inside the other.
     """
     name = table.name
     check_table(name.name)
@@ -155,7 +155,7 @@ def add_storage(catalog: Catalog, storage: Storage) -> Catalog:
     if not storage.base.strip():
         raise InvalidArgument(f"storage {storage.id!r} needs a base: a directory, or a URI such as s3://bucket/prefix")
     if "_lakewarden" in storage.base.split("/"):
-        raise InvalidArgument(f"storage {storage.id!r}: {storage.base} lies in a warehouse's own _lakewarden/; choose another")
+        raise InvalidArgument(f"storage {storage.id!r}: {storage.base} is inside a warehouse's own _lakewarden/; choose another")
     made = replace(
         storage,
         user_template=check_template("USER", storage.user_template),
@@ -259,7 +259,7 @@ def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
 
 def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf) -> None:
     """Raises:
-    InUse: on that storage the table would lie where one of the catalog's lies, or one in the other.
+    InUse: on that storage the table would be at the place of another, or inside it, or around it.
     """
     if not can(table.type, "cold tier"):
         return
@@ -271,7 +271,7 @@ def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf
         for beside in (catalog.storages[each] for each in other.storage_ids):
             taken = table_place(beside, other, base_of)
             if overlaps(place, taken, storage.folds_case or beside.folds_case):
-                raise InUse(f"table {table.name} would lie at {place}, but {other.name} lies at {taken}: choose another storage")
+                raise InUse(f"table {table.name} would be at {place}, but {other.name} is at {taken}: choose another storage")
 
 
 def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:

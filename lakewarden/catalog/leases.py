@@ -25,7 +25,7 @@ def grant(name: str, owner: str, seconds: float, instead_of: Lease | None) -> Ch
 
     def change(catalog: Catalog) -> Catalog:
         if (held := catalog.leases.get(name)) != instead_of:
-            raise Conflict(f"{name} is locked by {held.owner if held else 'nobody'} by now")
+            raise Conflict(f"{name} is locked by {held.owner if held else 'no process'} by now")
         lease = Lease(name, owner, catalog.version + 1, seconds)
         return replace(catalog, leases={**catalog.leases, name: lease})
 

@@ -109,7 +109,7 @@ class Move:
     """A table's way from one storage to another (operations/move/run.py).
 
     `copying`: all goes on at the source, while files are copied. `closing`: scope after scope is frozen and the rest is
-    copied; no flush until that is done. `leaving`: the table lies at the target, and what is left at the source goes.
+    copied; no flush until that is done. `leaving`: the table is at the target, and what is left at the source goes.
     """
 
     source: str

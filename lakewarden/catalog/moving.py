@@ -55,7 +55,7 @@ def end_move(catalog: Catalog, name: TableName) -> Catalog:
 def _changed(catalog: Catalog, name: TableName, change: Callable[[Table, Move], Table]) -> Catalog:
     table = _table(catalog, name)
     if table.move is None:
-        raise Conflict(f"the move of {name} was ended or cancelled by somebody else meanwhile")
+        raise Conflict(f"the move of {name} was ended or cancelled by another process meanwhile")
     return _with(catalog, change(table, table.move))
 
 

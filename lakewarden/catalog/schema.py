@@ -68,4 +68,4 @@ def _check_key(columns: Sequence[SchemaColumn], primary_key: Sequence[str]) -> N
         if name not in types:
             raise InvalidArgument(f"primary key column {name!r} is not there; the columns are {', '.join(types)}")
         if types[name].name in NO_KEY:
-            raise InvalidArgument(f"column {name!r} is {types[name]}: no primary key lies on {', '.join(sorted(NO_KEY))}")
+            raise InvalidArgument(f"column {name!r} is {types[name]}: a primary key cannot be on {', '.join(sorted(NO_KEY))}")

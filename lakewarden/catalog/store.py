@@ -96,7 +96,7 @@ class CatalogStore:
         if counted is None:
             raise Conflict(
                 f"the catalog in {self._store.uri} went on from version {version} to {newest.catalog.version} under this change, "
-                "and whether it was done cannot be told: look, and try again"
+                "and whether it was done is not known: look, and try again"
             )
         if counted and version % _KEPT == 0:
             self._prune(newest.catalog.version)

@@ -30,7 +30,7 @@ from lakewarden.target import ScopeTarget
 
 _KEPT = ("snapshot", "mac")
 _KEPT_OF_A_SEGMENT = "stats"
-"""What nobody else needs: it is not shown."""
+"""What no other module needs: it is not shown."""
 
 _NULL = "null"
 _quoted = json.JSONEncoder().encode

@@ -30,10 +30,6 @@ from lakewarden.operations.restore.scope import (
     restore_options,
     run_restore,
 )
-<<<<<<< HEAD
-=======
-from lakewarden.operations.scopes import readable_targets
->>>>>>> 82c00fc (Fail only the table whose floor cannot be read; share the rewrite of compact and optimize; list the log's implementations)
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.upkeep.notes import is_news
 from lakewarden.operations.upkeep.rules import Rules
@@ -109,25 +105,6 @@ def operation_of(options: Options) -> Operation:
             return "restore"
 
 
-<<<<<<< HEAD
-=======
-def maintain(
-    warehouse: Warehouse, run: Run, tables: Sequence[str], user: str | None, options: Options, *, dry_run: bool, job_id: str
-) -> list[ScopeReport]:
-    """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns. The scopes of
-    a table whose floor cannot be read fail; those of the others are done.
-
-    Raises:
-        NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
-    """
-    catalog = warehouse.catalog.read()
-    targets, unread = readable_targets(warehouse, catalog, tables, user)
-    operation, now = operation_of(options), warehouse.clock()
-    held = [failed_report(target, operation, error, now) for target, error in unread]
-    return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held
-
-
->>>>>>> 82c00fc (Fail only the table whose floor cannot be read; share the rewrite of compact and optimize; list the log's implementations)
 def maintain_targets(
     warehouse: Warehouse,
     run: Run,

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.operations.compact.scope import CompactOptions
-from lakewarden.operations.fanout import Run
+from lakewarden.errors import Corrupt
+from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
 from lakewarden.operations.optimize.scope import OptimizeOptions
 from lakewarden.operations.request import Selection
-from lakewarden.operations.scopes import named_tables, targets_of
+from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.operations.upkeep.needs import Need, OldRemains, OtherRule
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.operations.upkeep.select import Selected, select
@@ -30,15 +31,17 @@ def maintain(
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
     Scopes in which nothing is to do, by what the state knows, are not opened: one report for each table counts them. A
-    request with `look`, or for one user, opens each scope.
+    request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read fail, and those of
+    the others are done.
 
     Raises:
         NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
     """
     catalog = warehouse.catalog.read()
     if selection.look or selection.user is not None or not warehouse.identifies:
-        targets = targets_of(warehouse, catalog, selection.tables, selection.user)
-        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id)
+        targets, unread = readable_targets(warehouse, catalog, selection.tables, selection.user)
+        held = [failed_report(target, operation_of(options), error, warehouse.clock()) for target, error in unread]
+        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held
     tables = named_tables(catalog, selection.tables)
     for table in tables:
         check_options(table.name, table.schema, warehouse.retention_hours(table), options)
@@ -49,18 +52,29 @@ def maintain(
 def chosen(
     warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], options: Options
 ) -> tuple[list[ScopeTarget], list[ScopeReport]]:
-    """The scopes to open, and a report for each table on the others."""
+    """The scopes to open, and a report for each table on the others; for each scope, where the table's floor cannot be read."""
     targets: list[ScopeTarget] = []
-    quiet: list[ScopeReport] = []
+    reports: list[ScopeReport] = []
     for table in tables:
-        need = _need(warehouse, table, options)
-        if need is None:
-            targets += targets_of(warehouse, catalog, [str(table.name)], None)
-            continue
-        found = select(warehouse, catalog, table, need)
-        targets += [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
-        quiet += _report(warehouse, catalog, table, options, found)
-    return targets, quiet
+        try:
+            found, said = _chosen_of(warehouse, catalog, table, options)
+        except Corrupt as error:
+            held = (warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None))
+            found, said = [], [failed_report(each, operation_of(options), error, warehouse.clock()) for each in held]
+        targets += found
+        reports += said
+    return targets, reports
+
+
+def _chosen_of(
+    warehouse: Warehouse, catalog: Catalog, table: Table, options: Options
+) -> tuple[list[ScopeTarget], list[ScopeReport]]:
+    need = _need(warehouse, table, options)
+    if need is None:
+        return targets_of(warehouse, catalog, [str(table.name)], None), []
+    found = select(warehouse, catalog, table, need)
+    targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
+    return targets, _report(warehouse, catalog, table, options, found)
 
 
 def _need(warehouse: Warehouse, table: Table, options: Options) -> Need | None:

@@ -93,7 +93,7 @@ def test_a_dropped_table_is_gone_and_another_may_follow(catalog: Catalog) -> Non
     ],
 )
 def test_a_table_that_meets_another_one_is_refused(catalog: Catalog, other: Storage, type: str) -> None:
-    """`chat.messages` lies at /lake/data/chat/messages. Another catalog entry has that place, so that the names differ."""
+    """`chat.messages` is at /lake/data/chat/messages. Another catalog entry has that place, so that the names differ."""
     (messages,) = catalog.tables.values()
     taken = with_storage(replace(catalog, tables={TableName("chat", "first"): messages}), other)
     with pytest.raises(InUse, match="choose another storage"):
@@ -104,13 +104,13 @@ def test_a_table_that_holds_another_one_is_refused(catalog: Catalog) -> None:
     above = changes.add_namespace(
         with_storage(catalog, storage("cold", "/", shared_template="{namespace}/{tableName}")), "lake", NOW
     )
-    with pytest.raises(InUse, match=r"lake\.data would lie at /lake/data"):
+    with pytest.raises(InUse, match=r"lake\.data would be at /lake/data"):
         with_table(above, "lake.data", type="SHARED", storage_id="cold")
 
 
 def test_a_table_below_another_ones_prefix_is_refused(catalog: Catalog) -> None:
     below = with_storage(catalog, storage("cold", "data/chat/messages"))
-    with pytest.raises(InUse, match=r"chat\.messages lies at /lake/data/chat/messages"):
+    with pytest.raises(InUse, match=r"chat\.messages is at /lake/data/chat/messages"):
         with_table(below, "chat.rooms", storage_id="cold")
 
 

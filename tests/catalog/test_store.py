@@ -146,7 +146,7 @@ def test_a_pruned_number_that_is_free_again_does_not_count(store: ObjectStore) -
 def test_after_too_many_versions_the_outcome_is_a_conflict(store: ObjectStore) -> None:
     wrapped = Wrapped(store)
     wrapped.before = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(90)])
-    with pytest.raises(Conflict, match="cannot be told"):
+    with pytest.raises(Conflict, match="is not known"):
         open_catalog(wrapped).change(adding("mine"))
     assert "mine" not in open_catalog(store).read().namespaces
 

@@ -151,7 +151,7 @@ def _check_free(address: _Address) -> None:
 
 
 def _check_alone(home: DagsterHome, environment: dict[str, str], checkout: Path) -> None:
-    """A storage that several homes may share is asked for another daemon; nobody else has the SQLite of a home that is held.
+    """A storage that several homes may share is searched for another daemon. The SQLite of a home that is held has no other.
 
     Raises:
         InUse: another daemon works on the same storage.

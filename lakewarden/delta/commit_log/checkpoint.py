@@ -113,7 +113,7 @@ def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
 
 
 def _lean(actions: pa.Table, said: dict[str, object]) -> _Checkpoint:
-    """The same actions without the column that nothing uses, and their schema beside them: nobody has to look for either."""
+    """The same actions without the column that nothing uses, and their schema beside them: no reader has to look for either."""
     if _FOR_SIDECARS in actions.column_names and actions.column(_FOR_SIDECARS).null_count == actions.num_rows:
         actions = actions.drop_columns([_FOR_SIDECARS])
     out = pa.BufferOutputStream()

@@ -43,7 +43,7 @@ def check_held(what: str, since: datetime, now: datetime) -> None:
     """
     if now - since > HELD_AT_MOST:
         raise TooLate(
-            f"{what} was planned {now - since} ago, and what was there may have been given up and begun anew: do it again"
+            f"{what} was planned {now - since} ago, and what was there may have been given up and started again: do it again"
         )
 
 

@@ -76,7 +76,7 @@ def is_torn(commit: bytes) -> bool:
 
 
 def check_name(location: Location, version: int) -> None:
-    """To be asked where a commit was to become that version and the name was taken, or before that.
+    """To be called where a commit was to become that version and the name was taken, or before that.
 
     Raises:
         Corrupt: a torn commit has the name.
@@ -143,7 +143,7 @@ def _can_be_read(store: ObjectStore, name: str) -> bool:
 
 
 def _leads_nowhere(store: ObjectStore, names: list[str]) -> bool:
-    """Whether `_last_checkpoint` names a checkpoint that is not there. One that is no JSON misleads nobody."""
+    """Whether `_last_checkpoint` names a checkpoint that is not there. One that is not JSON misleads no reader."""
     try:
         version = json.loads(store.get(LAST_CHECKPOINT))["version"]
     except (Missing, ValueError, KeyError, TypeError):

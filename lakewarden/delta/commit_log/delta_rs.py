@@ -105,7 +105,7 @@ class DeltaRsVersion:
 
 
 def _stats(add: Mapping[str, object]) -> str:
-    """Delta's statistics of a file, without those that nobody could use."""
+    """Delta's statistics of a file, without those that no reader could use."""
     rows = add.get("num_records")
     low, high, nulls = (_values(add.get(name)) for name in ("min", "max", "null_count"))
     counted = "" if rows is None else f'"numRecords":{rows},'

@@ -1,7 +1,7 @@
 """Finds out whether a commit that was reported as failed exists: the answer may be lost, or a hook may have failed after it.
 
 A store's client repeats a request whose answer was lost, and finds the name taken, by itself; deltalake then tells of a lost
-race. A checkpoint that cannot be written after the commit is told as the commit's own failure.
+race. A checkpoint that cannot be written after the commit is reported as the commit's own failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakewarden.storage.open import open_store
 
 @contextmanager
 def certain(location: Location, version: int, stamp: CommitStamp, paths: Collection[str]) -> Iterator[None]:
-    """Passes over a failure of the commit in the block, if it lies at `version` with this stamp and these new files.
+    """Passes over a failure of the commit in the block, if it is there as `version` with this stamp and these new files.
 
     The stamp alone is not enough: two tries of one task carry the same, and only the names of files are never made twice.
 

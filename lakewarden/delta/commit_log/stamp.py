@@ -21,7 +21,7 @@ class CommitStamp:
     """`operation` is one of Delta's own names (`WRITE`, `MERGE`, `OPTIMIZE`, `RESTORE`, …); what history shows.
 
     `first_seq` and `last_seq` are the range of the `log_rows` rows that the commit took from the log; None where it took none. A
-    flush names the log (`app_id`) and the user that the rows are of, so that a copied table can be told from the scope's own.
+    flush names the log (`app_id`) and the user that the rows are of, so that a copied table is not taken for the scope's own.
     """
 
     job_id: str

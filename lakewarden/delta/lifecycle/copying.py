@@ -34,7 +34,7 @@ class CopiedFile:
 
 
 def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach = no_faults) -> list[CopiedFile]:
-    """Copies the version that was opened, with what is left of its history. A file that lies there already is not written.
+    """Copies the version that was opened, with what is left of its history. A file that is there already is not written.
 
     Raises:
         Conflict: a live file vanished meanwhile: others rewrote and vacuumed the table; try again.

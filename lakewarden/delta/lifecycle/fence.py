@@ -1,8 +1,8 @@
 """Fences: a removed table leaves an empty version, so that its version numbers never start again.
 
-Somebody may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
+A process may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
 a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A vacuum removes the
-fence once nobody can hold such a snapshot any more (delta/lifecycle/sweep.py).
+fence once no process can hold such a snapshot any more (delta/lifecycle/sweep.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 _ATTEMPTS = 20
-"""A flush may commit once more before it learns that the table is gone; more than this is somebody who will not stop."""
+"""A flush may commit once more before it learns that the table is gone; more than this is a writer that will not stop."""
 
 Still = Callable[[], None]
 
@@ -64,7 +64,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     What cannot be opened is removed whole. May be repeated.
 
     Args:
-        still: raises `TooLate` once the user may begin anew; asked between the look at the table and the commit that follows it.
+        still: raises `TooLate` once the user may start again; called between the look at the table and the commit after it.
 
     Raises:
         Conflict: others kept on committing; or it was looked up too long ago, or as `still` says (`TooLate`).
@@ -85,7 +85,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
 def _settled(
     target: ScopeTarget, store: ObjectStore, watermark: int, by: Committer, still: Still
 ) -> Steps[tuple[int, list[str]]]:
-    """The fence's version, and what lay there before it: listed after the table was opened, so that whatever was committed
+    """The fence's version, and what was there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
         table = open_place(target)
@@ -110,7 +110,7 @@ def _settled(
 def _emptied(
     table: ScopeTable, target: ScopeTarget, by: Committer, operation: str = DROP, transaction: tuple[str, int] | None = None
 ) -> Steps[int]:
-    """Commits and checkpoints a version without files, durably: what lies below it is emptied then."""
+    """Commits and checkpoints a version without files, durably: what is below it is emptied then."""
     files = table.files()
     metrics = {"numRemovedFiles": len(files), "numDeletedRows": table.state(target.app_id).rows}
     stamp = CommitStamp(by.job_id, operation, {}, metrics)
@@ -129,7 +129,7 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
     """Deletes every file but the log's; of the log, empties what is older than the fence and deletes older checkpoints, and
     commits that never got their name: they hold values of columns.
 
-    `names` were there before the fence, so no file among them is of somebody who has begun anew on top of it. Of the log what
+    `names` were there before the fence, so no file among them belongs to a table that was started on top of it. Of the log what
     came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
     """
     store.delete(name for name in names if not name.startswith(f"{LOG}/"))

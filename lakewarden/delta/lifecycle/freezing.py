@@ -60,7 +60,7 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
     """Freezes the scope's table, which is made where there is none, and returns its last version before. May be repeated.
 
     Raises:
-        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
+        Conflict: others kept on committing; or a process with a newer token was here; or it was looked up too long ago.
         InUse: another program has committed since it was frozen.
     """
     for _ in range(_ATTEMPTS):
@@ -85,7 +85,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
     """Lets the scope's table go again; False where it was not frozen.
 
     Raises:
-        Conflict: others kept on committing; or somebody with a newer token was here; or it was looked up too long ago.
+        Conflict: others kept on committing; or a process with a newer token was here; or it was looked up too long ago.
     """
     for _ in range(_ATTEMPTS):
         table = open_place(target)
@@ -102,13 +102,13 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
 
 
 def is_left(table: ScopeTable) -> bool:
-    """Whether a fence lies on top: the move has taken all that was there."""
+    """Whether a fence is on top: the move has taken all that was there."""
     newest = CommitLog(open_store(table.location)).read(table.version)
     return newest is not None and is_fence(newest)
 
 
 def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
-    """The version that was frozen. What of ours lies above changes no rows: the end of a vacuum, a compaction.
+    """The version that was frozen. What of ours is above it changes no rows: the end of a vacuum, a compaction.
 
     Raises:
         InUse: another program has committed since it was frozen.
@@ -132,7 +132,7 @@ def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
     """The mark, if it is ours to change. The commit that changes it directly follows this look.
 
     Raises:
-        Conflict: somebody with a newer token was here, or the scope was left already.
+        Conflict: a process with a newer token was here, or the scope was left already.
     """
     mark = _mark(table, target)
     if mark.token > token or (mark.version is not None and is_left(table)):

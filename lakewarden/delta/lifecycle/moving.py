@@ -54,7 +54,7 @@ def copy_data(source: Location, target: Location, by: Committer, reach: Reach = 
 
     Raises:
         Conflict: others have ended the move meanwhile (`TooLate`).
-        InUse: something else lies at the target.
+        InUse: something else is at the target.
     """
     found = [found for found in open_store(source).list("") if found.key.endswith(".parquet") and not _hidden(found.key)]
     with _Copier(source, target, by, reach) as copier:
@@ -69,7 +69,7 @@ def copy_frozen(
     Raises:
         Corrupt: a file that this version needs is not there.
         Conflict: it vanished while it was copied; or others have ended the move meanwhile (`TooLate`).
-        InUse: something else lies at the target.
+        InUse: something else is at the target.
     """
     table = open_scope(source, version)
     if table is None:
@@ -138,7 +138,7 @@ class _Copier:
     def __exit__(self, *_: object) -> None:
         """Others may have ended the move while this slept, and have emptied the place since: what came too late goes again.
 
-        A place that is moved to has no fence but one that came along, so nobody needs what was made beside another.
+        A place that is moved to has no fence but one that came along, so no reader needs what was made beside another.
         """
         if not self._made:
             return
@@ -181,7 +181,7 @@ class _Copier:
         return size
 
     def _put(self, name: str, data: bytes) -> None:
-        """Writes it where nothing lies; what does is from an earlier try, as the look at it tells."""
+        """Writes it where nothing is; what is there comes from an earlier try, as the look at it shows."""
         try:
             self._to.create(name, data)
         except AlreadyThere:
@@ -190,7 +190,7 @@ class _Copier:
 
 
 def _digest(store: ObjectStore, name: str, size: int) -> bytes:
-    """Of all that lies there. One byte more is asked for: another file may begin with the same."""
+    """Of all that is there. One byte more is requested: another file may begin with the same."""
     digest = hashlib.sha256()
     for start in range(0, size + 1, _PART):
         digest.update(store.get_range(name, start, min(_PART, size + 1 - start)))

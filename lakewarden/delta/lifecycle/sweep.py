@@ -27,12 +27,12 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
 _DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
-"""Data files, also those in a flush's directory; what else lies deeper may be another scope."""
+"""Data files, also those in a flush's directory; what else is deeper may be another scope."""
 
 Still = Callable[[], None]
 
 Fate = Literal["gone", "in use", "too young"]
-"""Of a place in which a fence was: nothing is there any more; somebody started anew on it; something is not old enough."""
+"""Of a place in which a fence was: nothing is there any more; a table was started again on it; something is not old enough."""
 
 
 def sweep_fence(location: Location, before: datetime, by: Committer, still: Still, *, reach: Reach = no_faults) -> Steps[Fate]:

@@ -1,6 +1,6 @@
 """One schema in three forms: the catalog's, Delta's, and that of a data file.
 
-Columns are told apart by their id: it stands in the Delta column's metadata (`lakewarden.id`) and is the Parquet field
+Columns are distinguished by their id: it is in the Delta column's metadata (`lakewarden.id`) and is the Parquet field
 id of our own files, so a file of an older schema version can be read under a newer one.
 """
 

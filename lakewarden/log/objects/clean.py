@@ -34,7 +34,7 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
 
 
 def is_old(version: int, newest: int) -> bool:
-    """Whether nobody needs a cut any more.
+    """Whether no process needs a cut any more.
 
     A few stay: a directory on disk that is listed while one cut comes and the one before it goes may show neither, and
     a writer that saw no cut at all would believe that its late segment came in time.

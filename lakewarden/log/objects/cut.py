@@ -21,10 +21,10 @@ from lakewarden.storage.objects import Missing, ObjectStore
 
 REMEMBERED = 512
 """Positions below `upto` whose writers a cut remembers: some 6 KiB. A writer that sleeps between its put and its look
-while more than these are settled is told that its rows may or may not have been taken."""
+while more than these are settled learns that its rows may or may not have been taken."""
 
 ERASURES_REMEMBERED = 64
-"""Erasures of which a cut says how far they went. Each settles more than eight positions, so a put that lies below one
+"""Erasures of which a cut says how far they went. Each settles more than eight positions, so a put that is below one
 that was forgotten is not among the last `REMEMBERED` either."""
 
 _FORGOTTEN = short(UNKNOWN)
@@ -53,7 +53,7 @@ class Cut:
 
     version: int = 0
     upto: int = NOTHING
-    """Every position up to it is settled; what of it is not lies in the carry."""
+    """Every position up to it is settled; what of it is not is in the carry."""
     carry: tuple[str, ...] = ()
     """Keys of the objects with rows at or below `upto` that no flush has taken."""
     settled: Mapping[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Cut:
         return UserSigns(self.sealed, mark in self.closed, self.erased.get(mark), self.rewound_to(mark), everybody)
 
     def covers(self, position: int) -> bool:
-        """Whether nobody needs to read a segment that is put at the position from now on."""
+        """Whether no process needs to read a segment that is put at the position from now on."""
         return self.sealed or position <= self.upto or position in self.lost
 
     def took(self, position: int, put_id: str) -> bool | None:

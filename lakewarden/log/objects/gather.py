@@ -31,7 +31,7 @@ _LONG_SLEEP = timedelta(seconds=60)
 class Gathering:
     """Appends parcels for the threads of one process.
 
-    `still_there` raises `NotFound` if the table was dropped. It is asked after a long sleep only: the seal of a dropped
+    `still_there` raises `NotFound` if the table was dropped. It is called after a long sleep only: the seal of a dropped
     table's log says so too, and stays for longer than `HELD_AT_MOST`, but not for ever.
     """
 
@@ -112,7 +112,7 @@ class Gathering:
                 _refuse(calls, error.users)
 
     def _put_shared(self, calls: Sequence[Call], group: Group) -> None:
-        """One segment for all of them. Who was not seen to be closed before the put is told afterwards.
+        """One segment for all of them. Who was not seen to be closed before the put is refused afterwards.
 
         Raises:
             BeingErased: nothing was put, for the sake of these users' calls.

@@ -25,11 +25,11 @@ class Links:
     def before(self, position: int, cut: Cut) -> str:
         """The link to the segment at the position before; zeros where that is unknown.
 
-        `cut` may be old: what lies at a position that was settled meanwhile may have come too late, and its id be wrong, but
-        then nobody compares it (docs/decisions/0018-links-and-lost-positions.md).
+        `cut` may be old: what is at a position that was settled meanwhile may have come too late, and its id be wrong, but
+        then no reader compares it (docs/decisions/0018-links-and-lost-positions.md).
 
         Raises:
-            Corrupt: no segment lies there, but something else.
+            Corrupt: something is there that is not a segment.
             StorageUnavailable: the store failed.
         """
         previous = position - 1

@@ -40,7 +40,7 @@ def history_key(log_id: str, version: int, unique: str) -> str:
 
 
 def number_of(key: str) -> int | None:
-    """The position or version at a key's end; None where a stranger lies."""
+    """The position or version at a key's end; None for an object that is not ours."""
     return _number(key.rsplit("/", 1)[-1])
 
 

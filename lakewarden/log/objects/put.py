@@ -36,7 +36,7 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 PROBES = 8
 """Positions found taken, one after the other, before the log is listed instead. Who has not looked at the cuts since some
-moment tries none that lies further than this beyond the last one that was taken then."""
+moment tries none that is further than this beyond the last one that was taken then."""
 
 _LOST_RACES = 10_000
 """Others' appends that one append lets pass; each of them got a position, so this is far beyond any contention."""
@@ -53,7 +53,7 @@ class _Fate(Enum):
 
 @dataclass(frozen=True)
 class WriterTerms:
-    """What a warehouse knows besides its log, and tells its writers."""
+    """What a warehouse knows besides its log, for its writers."""
 
     segment_format: int = LINKED
     headers: HeaderCache | None = None
@@ -199,7 +199,7 @@ class Puts:
             )
 
     def _append_at(self, position: int, segment: Segment) -> bool:
-        """Whether the segment is appended at the position; if not, nobody has seen it there and nobody will."""
+        """Whether the segment is appended at the position; if not, no reader has seen it there and none will."""
         after = self._links.before(position, self._cut)
         put = _Put(segment.put_id, segment.pack(after=after, segment_format=self._format))
         fate = self._create(position, put)
@@ -228,7 +228,7 @@ class Puts:
             self._pause(wait)
             try:
                 fate = self._trace(position, put)
-                if fate is _Fate.MADE:  # by us, or by the system after it had told us of a failure
+                if fate is _Fate.MADE:  # by us, or by the system after it had reported a failure
                     self._store.confirm(names.segment_key(self._log_id, position))
                 if fate is not None:
                     return fate
@@ -280,7 +280,7 @@ class Puts:
         try:
             self._store.delete([names.segment_key(self._log_id, position)])
         except StorageUnavailable:
-            return  # every cleanup removes what lies at settled positions
+            return  # every cleanup removes what is at settled positions
 
     def _not_sealed(self, cut: Cut) -> Cut:
         if cut.sealed:

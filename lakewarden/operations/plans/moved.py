@@ -25,7 +25,7 @@ def planned_table(target: ScopeTarget, planned: PlannedScope) -> ScopeTable:
     """The scope's table as it is now.
 
     Raises:
-        Moved: it is gone, or was begun anew.
+        Moved: it is gone, or was started again.
     """
     table = open_scope(target)
     if table is None or planned.version is None or table.version < planned.version:

@@ -6,7 +6,7 @@
 3. A cut settles all of it. Its carry has the open rows of everybody else, its history their settled ones. A put that
    comes later than that meets the cut.
 4. When nothing of the user is left anywhere, a cut opens the user again. It still says up to where the rows were left out,
-   so that a writer who slept through all of this is told, and does not append old rows to the new start.
+   so that a writer who slept through all of this is refused, and does not append old rows to the new start.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def close_user(store: ObjectStore, log_id: str, mark: str) -> None:
 
 
 def open_user(store: ObjectStore, log_id: str, mark: str) -> None:
-    """Takes the user's writes again; their `_seq` lies beyond every old one. May be repeated."""
+    """Takes the user's writes again; their `_seq` is beyond every old one. May be repeated."""
     advance(store, log_id, lambda cut: _opened(cut, mark))
 
 
@@ -69,7 +69,7 @@ def leave_out(
     """Removes all rows of a closed user from the log and its history, and the user's name; returns the last `_seq` that is
     settled thereby.
 
-    `found` is told of the rows before they go. May be repeated.
+    `found` gets the rows before they go. May be repeated.
 
     Raises:
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
@@ -120,7 +120,7 @@ def _opened(cut: Cut, mark: str) -> Cut | None:
 
 
 def _fill(store: ObjectStore, log_id: str, new_id: NewId, segment_format: int) -> int:
-    """Takes every position that somebody who did not know of the closing could take; returns the last one."""
+    """Takes every position that a writer who did not know of the closing could take; returns the last one."""
     found = names.listing_of(log_id, store.keys(names.segments(log_id)))
     cut = newest_cut(store, log_id)
     taken = max(found.last_position, cut.last_taken)

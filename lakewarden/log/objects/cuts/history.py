@@ -1,7 +1,7 @@
 """Decides which settled rows are kept for subscribers that reconnect. A pure decision, like `next_cut`.
 
 A chunk enters the history when it leaves the log (segments and carry), so of every chunk there is exactly one copy: in the
-log, or in the history, or it was forgotten. What is forgotten is told by the highest `_seq` of it.
+log, or in the history, or it was forgotten. The highest `_seq` that was forgotten is kept.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def history_without(cut: Cut, left: Chunks, headers: Mapping[Kept, Header], user
     """The history when these chunks leave the log and nothing of a user stays: objects with rows of theirs are made again.
 
     Args:
-        headers: what lies in each object of `cut.history`.
+        headers: what is in each object of `cut.history`.
     """
     theirs = {kept: header for kept, header in headers.items() if header.of({user})}
     left = tuple(part for chunks in left if (part := without(chunks, user)))

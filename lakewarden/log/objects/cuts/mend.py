@@ -150,7 +150,7 @@ def give_up(store: ObjectStore, faults: LogFaults) -> Cut:
     """Makes the cut that goes on without what is lost, and returns the one that counts then. May be repeated.
 
     A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Whoever
-    follows the log and was not shown the lost rows is told that rows are not kept any more.
+    follows the log and was not shown the lost rows learns that rows are not kept any more.
 
     Raises:
         Conflict, StorageUnavailable: try again.
@@ -193,7 +193,7 @@ def jump(
         settled: up to which `_seq` each user's rows are in the user's table; none of them where a user is absent.
 
     Raises:
-        InvalidArgument: no position lies behind that one.
+        InvalidArgument: there is no position after that one.
         Corrupt: the log has faults.
         Conflict, StorageUnavailable: try again.
     """

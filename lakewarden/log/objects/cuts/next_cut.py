@@ -65,7 +65,7 @@ def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Head
     """The cut that settles every position of the view and carries all open rows but this user's.
 
     Args:
-        history: what lies in each object of `view.cut.history`; nothing of the user stays there either.
+        history: what is in each object of `view.cut.history`; nothing of the user stays there either.
     """
     marks = {**view.cut.settled, user: view.end}
     theirs = {header.key for header in view.carry if header.of({user})}
