@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.errors import Corrupt
+from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
 from lakewarden.operations.optimize.scope import OptimizeOptions
