@@ -38,6 +38,7 @@ def scope_metadata(report: ScopeReport, history: Sequence[HistoryEntry] = (), ba
         "operation": dg.MetadataValue.text(report.operation),
         **({} if report.outcome == "done" else {"outcome": dg.MetadataValue.text(report.outcome)}),
         **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
+        **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
         **_numbers(report, backlog),
         **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
         **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),

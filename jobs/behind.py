@@ -15,11 +15,12 @@ from assets.tables import asset_key, is_crowded
 from jobs.events import Booked, backlog_of, book_events, register_users
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import from_millis
-from lakewarden.delta.history import entries_of
+from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.specs import SPECS
 
 VERSION = "delta/version"
 
@@ -102,7 +103,7 @@ def _if_behind(
     newest = commits[0]
     report = ScopeReport(
         scope=scope,
-        operation=cast("Operation", newest.operation),  # a foreign commit has its own word: it is only shown
+        operation=cast("Operation", _operation(newest)),  # a foreign commit has its own word: it is only shown
         outcome="done",
         location=target.location,
         reason="booked afterwards",
@@ -113,3 +114,12 @@ def _if_behind(
         finished_at=from_millis(int(newest.timestamp)),
     )
     return Booked(report, commits, backlogs.get(scope, NO_BACKLOG))
+
+
+_BY_PREFIX = {spec.prefix: name for name, spec in SPECS.items()}
+
+
+def _operation(commit: HistoryEntry) -> str:
+    """The operation in this project's words, by the id of the job that made the commit; Delta's word for another program's."""
+    job = str(commit.user_metadata.get("job_id", ""))
+    return _BY_PREFIX.get(job.partition("-")[0], commit.operation)

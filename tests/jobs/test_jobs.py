@@ -180,6 +180,11 @@ def test_record_books_what_happened_outside(instance: dg.DagsterInstance, run_jo
     assert run_job(record_job).success
     assert sorted(event.partition or "" for event in materialized(instance)) == sorted(USERS)
     assert materialized(instance, ROOMS_KEY)[0].metadata["dagster/row_count"].value == 1
+    booked = materialized(instance)[0]
+    assert (booked.description, booked.metadata["operation"].value) == ("flush: done, booked afterwards", "flush")
+    committed, (record,) = booked.metadata["committed_at"], instance.fetch_materializations(MESSAGES_KEY, limit=1).records
+    assert isinstance(committed, dg.TimestampMetadataValue)
+    assert 0 < float(committed.value) < record.timestamp, "the commit's own time, beside the event's"
     assert run_job(record_job).success
     assert len(materialized(instance)) == 3, "what Dagster knows is not booked again"
     assert run_job(record_job, {"tables": [MESSAGES], "user": "ada", "again": True}).success
