@@ -1,8 +1,8 @@
-"""Upgrades a warehouse from format 1 to format 2: identities for storages, floors for tables, then the number that older
-releases refuse.
+"""Upgrades a warehouse to the newest format: identities for storages, floors for tables, then the number that older releases
+refuse. From format 2 to 3 only the number changes: the log then writes segments with an index.
 
-Every step is idempotent, and other processes see no change before the last one. Releases that only know format 1 have to
-be stopped first: one that has the warehouse open does not read the number again.
+Every step is idempotent, and other processes see no change before the last one. Releases that only know an older format have
+to be stopped first: one that has the warehouse open does not read the number again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
     found: list[_Found] = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for table in cold_tables(catalog):
-            view = warehouse.log(table).view()
+            view = warehouse.log(table).view(())
             targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
             flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
             found += pool.map(partial(_look, flushed=flushed), targets)

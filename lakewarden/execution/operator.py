@@ -96,7 +96,7 @@ class Operator:
 
         reports = self.as_job(operation_of(options), selection.parameters, work, job_id, keep=not dry_run)
         if operation_of(options) == "vacuum" and not dry_run:
-            forget_expired(self.warehouse, self.warehouse.catalog.read(), self.warehouse.logs.views().sound)
+            forget_expired(self.warehouse, self.warehouse.catalog.read(), self.warehouse.logs.views({}).sound)
             self._sweep()
             self._expire()
         return reports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from weakref import WeakValueDictionary
 
@@ -47,12 +47,15 @@ class Logs:
         """Returns a log that is already open. Raises `KeyError` when it is not."""
         return self._open[log_id]
 
-    def views(self) -> LogViews[LogView]:
+    def views(self, users: Mapping[str, Collection[str]] | None = None) -> LogViews[LogView]:
         """Reads every log that is not empty, by one listing. Leaves out the logs of dropped tables.
+
+        Args:
+            users: by log id, those who will be looked up; by default all of every log.
 
         For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
         """
-        found = read_views(self._store, self._headers)
+        found = read_views(self._store, self._headers, users)
         with self._lock:
             doubted = [log for log in self._open.values() if log.log_id in found.faults]
         for log in doubted:

@@ -37,6 +37,6 @@ class LogScope:
 
     def again(self) -> LogScope:
         log = self.log.anew()
-        view = log.view()
+        view = log.view((self.user,))
         log.make_durable(view)
         return replace(self, end=view.end, pending=view.pending.get(self.user))

@@ -42,7 +42,7 @@ def read_stream(log: LogReader, user: str, schemas: tuple[TableSchema, ...], ttl
         Conflict: evictions kept removing rows while they were read.
     """
     for _ in range(_ATTEMPTS):
-        pending = log.view().pending.get(user)
+        pending = log.view((user,)).pending.get(user)
         live = tuple(each for each in pending.ranges if not is_over(each, ttl_seconds, now)) if pending else ()
         try:
             rows = log.rows(replace(pending, ranges=live), schemas) if pending and live else decode([], [], schemas)

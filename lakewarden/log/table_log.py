@@ -59,8 +59,11 @@ class LogReader(Protocol):
         """Returns the same reader without anything read before."""
         ...
 
-    def view(self) -> LogView:
+    def view(self, users: Collection[str] | None = None) -> LogView:
         """Returns the log as it is now. An unknown log is empty.
+
+        Args:
+            users: those who will be looked up, all by default. To look up others may raise `Missing`.
 
         Raises:
             Corrupt: a part of it is lost or cannot be read.
@@ -89,8 +92,8 @@ class LogReader(Protocol):
         """Returns a chunk's rows, still encoded (`record.decode`). Raises `Missing` when it was cleaned up."""
         ...
 
-    def trail(self, after: int) -> Trail:
-        """Returns the log and its history, where they hold rows beyond that `_seq`. Raises as `view`."""
+    def trail(self, after: int, user: str | None = None) -> Trail:
+        """Returns the log and its history, where they hold rows beyond that `_seq`, of one user or of all. Raises as `view`."""
         ...
 
     def signs(self, mark: str) -> UserSigns:

@@ -195,7 +195,7 @@ def _uploads(place: Location, now: datetime) -> str:
 
 def _tasks(warehouse: Warehouse, catalog: Catalog, table: Table, *, sound: bool, known: bool) -> Iterable[CheckTask]:
     """The scopes of one table. `sound`: its log can be read; `known`: so can its floor."""
-    end = warehouse.log(table).view().end if sound else UNKNOWN
+    end = warehouse.log(table).view(()).end if sound else UNKNOWN
     hot = hot_files(warehouse, table) if sound else {}
     for scope in scopes_of(warehouse, table, None):
         kept, moving = hot.get(scope.user, frozenset()), table.move is not None

@@ -35,7 +35,7 @@ def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
 
 def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:
     log = warehouse.log(table)
-    view = log.view()
+    view = log.view(None if user is None else (user,))
     now = warehouse.clock()
     wanted = (view.pending if user is None else view.pending_of((user,))).values()
     gone = [expired for pending in wanted if (expired := to_evict(pending, table.options, now))]
@@ -67,8 +67,8 @@ def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[Sco
         by_table.setdefault(line.scope.table, []).append(line)
     for name, planned in by_table.items():
         log = warehouse.log(find_table(catalog, name))
-        view = log.view()
         ends = {line.user or "": line.end for line in planned if line.end is not None}
+        view = log.view(ends.keys())
         marks = {user: ends[user] for user, rows in view.pending_of(ends.keys()).items() if rows.first_seq <= ends[user]}
         if marks:
             log.settle(view, marks, keep=False)

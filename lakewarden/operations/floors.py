@@ -227,7 +227,7 @@ def check_floor(state: ObjectStore, standing: Standing) -> None:
     stored = floor_at(FloorLocation.on_storage(root.location, table_floor.table_id))
     expected = floor_at(table_floor).look(RECENT_SECONDS).storages.get(root.identity, NOTHING)
     settled = stored.position()
-    if settled > last_position and settled > (end := reader_of(state, log_id).view().last_position):
+    if settled > last_position and settled > (end := reader_of(state, log_id).view(()).last_position):
         raise Corrupt(
             f"log {log_id} of {state.uri} ends at position {end}, and storage {root.storage_id!r} knows of rows up to position"
             f" {settled}: the warehouse's state is older than its data, as after a restore from a backup; lakewarden repair"

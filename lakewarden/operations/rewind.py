@@ -43,7 +43,7 @@ def rewind(warehouse: Warehouse, run: Run, large: FlushLarge, request: Rewind) -
     catalog = warehouse.catalog.read()
     targets = targets_of(warehouse, catalog, [str(request.table)], request.user)
     log = warehouse.log(find_table(catalog, request.table))
-    view = log.view()
+    view = log.view(_users(targets))
     plans = maintain_targets(warehouse, run, targets, request.options, dry_run=True, job_id=request.job_id)
     if request.dry_run:
         return [replace(_with_pending(plan, view, request), basis=replace(plan.basis, end=view.end)) for plan in plans]
@@ -61,8 +61,8 @@ def apply_rewind(
         NotFound: the table was dropped.
     """
     log = warehouse.log(find_table(warehouse.catalog.read(), request.table))
-    view = log.view()
-    waiting = view.pending_of([target.scope.user or "" for target in targets])
+    view = log.view(_users(targets))
+    waiting = view.pending_of(_users(targets))
     hot = [target for target in targets if (target.scope.user or "") in waiting]
     looks = maintain_targets(warehouse, run, hot, request.options, dry_run=True, job_id=request.job_id, applying=applying)
     held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
@@ -116,7 +116,7 @@ def _flush_first(
 ) -> list[ScopeReport]:
     """Flushes, then restores. A scope whose flush fails is not restored: its rows would be applied on top later. If the log
     cannot be read, one report for the whole table says so; then any scope may have pending rows, and none is restored."""
-    waiting = view.pending_of([target.scope.user or "" for target in targets])
+    waiting = view.pending_of(_users(targets))
     scopes = {target.scope for target in targets if (target.scope.user or "") in waiting}
     upto = None if applying is None else Upto(applying.plan_id, {view.log_id: _end(applying)})
     flushed = flush_scopes(warehouse, run, large, Only(scopes), job_id=request.job_id, upto=upto) if scopes else []
@@ -159,3 +159,8 @@ def _with_pending(plan: ScopeReport, view: LogView, request: Rewind) -> ScopeRep
         return plan
     fate = "would be dropped" if request.discard_pending else "would be flushed first, and then removed too"
     return replace(plan, outcome="planned", reason=f"{plan.reason}; {pending.rows} pending rows {fate}")
+
+
+def _users(targets: Sequence[ScopeTarget]) -> list[str]:
+    """As the log names them."""
+    return [target.scope.user or "" for target in targets]

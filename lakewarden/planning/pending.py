@@ -59,9 +59,9 @@ class PendingScopes(Sequence[Pending]):
             np.repeat(np.arange(len(found)), lengths),
             *(_joined([getattr(counts, name) for _, counts in found]) for name in ("rows", "bytes", "oldest")),
         ]
-        order = np.argsort(columns[-1], kind="stable")
-        ordered = (each[order] for each in columns)
-        return cls(tuple(table for table, _ in found), next(ordered), users.take(cast("Any", pa.array(order))), *ordered)
+        scopes = cls(tuple(table for table, _ in found), columns[0], users, *columns[1:])
+        oldest = scopes.oldest
+        return scopes if bool(np.all(oldest[1:] >= oldest[:-1])) else scopes.taken(np.argsort(oldest, kind="stable"))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -22,8 +22,9 @@ FILE = "warehouse.json"
 FIRST_FORMAT = 1
 """The format of early releases: no identities, no floors, and segments that do not name their predecessors."""
 
-NEWEST_FORMAT = 2
-"""Storages have identities, tables have floors, and segments name their predecessors (docs/decisions/0018, 0020)."""
+NEWEST_FORMAT = 3
+"""As 2, in which storages have identities, tables have floors, and segments name their predecessors (docs/decisions/0018, 0020);
+and segments with many users have an index (docs/decisions/0031)."""
 
 
 @dataclass(frozen=True)

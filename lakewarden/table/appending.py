@@ -67,7 +67,7 @@ class TableAppender:
         table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
             for _ in range(_ATTEMPTS):
-                view = log.view()
+                view = log.view(() if keys is None else keys.keys())
                 batch = decide(view)
                 if not batch.rows.num_rows:
                     filing.undo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from typing import cast
 
 import pyarrow as pa
@@ -11,9 +12,12 @@ import pyarrow.parquet as pq
 
 _LOG_FIXED = {b"LWLOG\x001\n": 32, b"LWLOG\x002\n": 48}
 """By magic, how many bytes of a segment come before its header."""
-_LOG_HEAD = struct.Struct("<8sI")
 _OF_FLOORS = {b"storages", b"absorbed", b"summary"}
 """What a floor says besides its columns: positions, names of objects, and the columns' bounds."""
+_LOG_HEAD = struct.Struct("<8sIB")
+_LOG_INDEXED = 1
+_LOG_ID = 16
+_LOG_NUMBERS = ("rows", "offsets", "lengths", "first_seqs", "schema_versions", "stored_ats")
 _PARQUET_MAGIC = b"PAR1"
 _SPARK = "org.apache.spark.sql.parquet.row.metadata"
 
@@ -23,11 +27,22 @@ def log_users(data: bytes) -> set[str] | None:
     start = _LOG_FIXED.get(data[:8])
     if start is None:
         return None
-    _, length = _LOG_HEAD.unpack_from(data)
+    _, length, kind = _LOG_HEAD.unpack_from(data)
     try:
+        if kind == _LOG_INDEXED:
+            return set(_indexed_users(data[start:], length))
         return set(json.loads(data[start : start + length])["users"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, pa.ArrowException, OSError):
         return None
+
+
+def _indexed_users(data: bytes, end: int) -> Iterator[str]:
+    """The users in the blocks of an index, whose head ends there with a checksum."""
+    types: dict[str, pa.DataType] = {"users": pa.string(), **{name: pa.int64() for name in _LOG_NUMBERS}}
+    for size in json.loads(data[: end - 8])["sizes"]:
+        block = pa.ipc.read_record_batch(pa.py_buffer(data[end + _LOG_ID : end + size]), pa.schema(types))
+        yield from cast("list[str]", block.column(0).to_pylist())
+        end += size
 
 
 def parsed(data: bytes) -> object:

@@ -103,10 +103,10 @@ def test_it_opens_and_works_in_its_own_format(old: Old, lake: Lakehouse) -> None
 
 def test_upgraded_it_works_and_what_it_has_is_known(old: Old, lake: Lakehouse) -> None:
     upgraded = lake.upgrade()
-    assert [(one.storage_id, one.scopes, one.format) for one in upgraded] == [("local", 5, 2), ("cold", 0, 2)]
-    assert old.format == 2, "releases of format 1 refuse any other number"
+    assert [(one.storage_id, one.scopes, one.format) for one in upgraded] == [("local", 5, 3), ("cold", 0, 3)]
+    assert old.format == 3, "older releases refuse any other number"
     with Lakehouse.open(str(old.place)) as newer:
-        assert newer.warehouse.format == 2
+        assert newer.warehouse.format == 3
         assert [storage.identity for storage in newer.storages()] == [one.identity for one in upgraded]
         target = newer.warehouse.target(newer.warehouse.catalog.read(), Scope(TableName.parse(NOTES), "ann"))
         assert target.known is not None
@@ -141,13 +141,13 @@ def test_it_stays_as_it_is_where_something_is_not_there(old: Old, lake: Lakehous
     shutil.rmtree(there, ignore_errors=True)
     away.rename(there)
     lake.upgrade()
-    assert old.format == 2
+    assert old.format == 3
 
 
 def test_a_later_format_is_refused(old: Old, lake: Lakehouse) -> None:
     lake.close()
-    (old.place / "_lakewarden" / "warehouse.json").write_text(json.dumps({"format": 3, "id": "a"}))
-    with pytest.raises(LakewardenError, match="has format 3; this version of Lakewarden reads formats 1 to 2"):
+    (old.place / "_lakewarden" / "warehouse.json").write_text(json.dumps({"format": 4, "id": "a"}))
+    with pytest.raises(LakewardenError, match="has format 4; this version of Lakewarden reads formats 1 to 3"):
         Lakehouse.open(str(old.place))
 
 

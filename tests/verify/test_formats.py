@@ -26,6 +26,12 @@ def test_users_of_segments_and_carry() -> None:
     assert formats.log_users(b"LWLOG") is None
 
 
+def test_users_of_an_index() -> None:
+    users = [f"u{number}" for number in range(3000)]
+    assert formats.log_users(pack_segment("ab" * 16, 1, 0, [Chunk(user, 1, b"x") for user in users])) == set(users)
+    assert formats.log_users(pack_carry("ab" * 16, [Carried(user, 1, b"x", 7, 1, 0) for user in users])) == set(users)
+
+
 def test_a_footer_is_read_from_the_end_alone() -> None:
     data = _parquet(10_000)
     length = formats.footer_bytes(data[-8:])

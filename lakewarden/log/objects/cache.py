@@ -43,8 +43,8 @@ class HeaderCache:
                     self._headers.move_to_end(header.key)
                     continue
                 if self._headers.pop(header.key, None) is None:
-                    self._chunks += len(header.ranges)
+                    self._chunks += header.weight
                 self._headers[header.key] = header
             while self._chunks > self._max_chunks and self._headers:
                 _, dropped = self._headers.popitem(last=False)
-                self._chunks -= len(dropped.ranges)
+                self._chunks -= dropped.weight

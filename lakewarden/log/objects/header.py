@@ -9,6 +9,7 @@ import numpy as np
 
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.columns import Columns
+from lakewarden.log.objects.index import Index
 from lakewarden.log.position import NOTHING
 
 ID_BYTES = 16
@@ -30,30 +31,48 @@ class Header:
 
     key: str
     put_id: str
-    ranges: Sequence[RowRange]
-    """Its chunks: a tuple, or of many chunks `Columns`."""
+    chunks: tuple[RowRange, ...] | Columns | Index
+    """A tuple of few chunks, columns of many, or an index that is read when it is needed.
+
+    Of an index, every method below that returns chunks raises `Missing` if the object was cleaned up since the header was read,
+    and `Corrupt` if the index is damaged.
+    """
     after: str = UNKNOWN
     """The link to the segment before it."""
 
     @property
+    def ranges(self) -> Sequence[RowRange]:
+        """All chunks."""
+        return self.chunks.columns() if isinstance(self.chunks, Index) else self.chunks
+
+    @property
     def wide(self) -> bool:
         """Whether it has many chunks, so that one user's are worth a search."""
-        return isinstance(self.ranges, Columns)
+        return not isinstance(self.chunks, tuple)
+
+    @property
+    def weight(self) -> int:
+        """The number of chunks, or of blocks of an index, that it keeps in memory."""
+        return self.chunks.blocks if isinstance(self.chunks, Index) else len(self.chunks)
 
     @property
     def bytes(self) -> int:
-        return total_bytes(self.ranges)
+        return self.chunks.bytes if isinstance(self.chunks, Index) else total_bytes(self.chunks)
 
     @property
     def rows(self) -> int:
-        return int(self.ranges.rows.sum()) if isinstance(self.ranges, Columns) else sum(each.rows for each in self.ranges)
+        if isinstance(self.chunks, Index):
+            return self.chunks.rows
+        return int(self.chunks.rows.sum()) if isinstance(self.chunks, Columns) else sum(each.rows for each in self.chunks)
 
     @property
     def end(self) -> int:
         """The number of bytes that the object has at least."""
-        if isinstance(self.ranges, Columns):
-            return int(np.max(self.ranges.offsets + self.ranges.lengths, initial=0))
-        return max((each.offset + each.length for each in self.ranges), default=0)
+        if isinstance(self.chunks, tuple):
+            return max((each.offset + each.length for each in self.chunks), default=0)
+        if isinstance(self.chunks, Index):
+            return self.chunks.end
+        return int(np.max(self.chunks.offsets + self.chunks.lengths, initial=0))
 
     @property
     def link(self) -> str:
@@ -62,21 +81,34 @@ class Header:
 
     def of(self, users: Collection[str]) -> Sequence[RowRange]:
         """The chunks of these users."""
-        if isinstance(self.ranges, Columns):
-            return self.ranges.of_users(users)
-        return tuple(each for each in self.ranges if each.user in users)
+        if isinstance(self.chunks, tuple):
+            return tuple(each for each in self.chunks if each.user in users)
+        return self.chunks.of_users(users)
 
     def open(self, marks: Mapping[str, int]) -> Sequence[RowRange]:
         """The chunks with rows above their users' marks."""
-        if isinstance(self.ranges, Columns):
-            return self.ranges.taken(~self.ranges.settled(marks))
-        return tuple(each for each in self.ranges if each.last_seq > marks.get(each.user, NOTHING))
+        if isinstance(self.chunks, tuple):
+            return tuple(each for each in self.chunks if each.last_seq > marks.get(each.user, NOTHING))
+        every = Columns.of(self.key, self.put_id, self.ranges)
+        return every.taken(~every.settled(marks))
 
     def settled(self, marks: Mapping[str, int]) -> Sequence[RowRange]:
-        """The others."""
-        if isinstance(self.ranges, Columns):
-            return self.ranges.taken(self.ranges.settled(marks))
-        return tuple(each for each in self.ranges if each.last_seq <= marks.get(each.user, NOTHING))
+        """The others. Of an index, only the marked users are looked up."""
+        if isinstance(self.chunks, tuple):
+            return tuple(each for each in self.chunks if each.last_seq <= marks.get(each.user, NOTHING))
+        theirs = self.chunks.of_users(marks.keys())
+        return theirs.taken(theirs.settled(marks))
+
+    def check(self) -> None:
+        """Raises:
+        Corrupt: the chunks of an index cannot be read, or are not those that it counts.
+        """
+        if isinstance(self.chunks, Index):
+            self.chunks.columns()
+
+    def has_open(self, marks: Mapping[str, int]) -> bool:
+        """Whether any chunk has rows above its user's mark."""
+        return self.bytes > total_bytes(self.settled(marks))
 
 
 def total_bytes(ranges: Sequence[RowRange]) -> int:

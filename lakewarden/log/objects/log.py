@@ -55,8 +55,8 @@ class ObjectReader:
     def anew(self) -> ObjectReader:
         return ObjectReader(self._store, self._log_id)
 
-    def view(self) -> LogView:
-        return read_view(self._store, self._log_id, self._headers)
+    def view(self, users: Collection[str] | None = None) -> LogView:
+        return read_view(self._store, self._log_id, self._headers, users)
 
     def make_durable(self, view: AnyView) -> None:
         make_durable(self._store, _own(view))
@@ -67,8 +67,8 @@ class ObjectReader:
     def chunk(self, where: RowRange) -> memoryview:
         return read_chunk(self._store, where)
 
-    def trail(self, after: int) -> Trail:
-        return read_trail(self._store, self._log_id, after, self._headers)
+    def trail(self, after: int, user: str | None = None) -> Trail:
+        return read_trail(self._store, self._log_id, after, self._headers, user)
 
     def signs(self, mark: str) -> UserSigns:
         return newest_cut(self._store, self._log_id).signs(mark)
@@ -94,9 +94,9 @@ class ObjectLog(ObjectReader):
         if self._writer is not None:
             self._writer.look_again()
 
-    def view(self) -> LogView:
+    def view(self, users: Collection[str] | None = None) -> LogView:
         try:
-            return super().view()
+            return super().view(users)
         except Corrupt:
             self.look_again()
             raise
@@ -123,6 +123,7 @@ class ObjectLog(ObjectReader):
             settings=terms.settings,
             new_id=terms.new_id,
             now=now,
+            segment_format=terms.format,
             cache=self._headers,
             reach=reach,
         )
@@ -168,7 +169,16 @@ class ObjectLog(ObjectReader):
 
     def jump(self, position: int, settled: Mapping[str, int]) -> None:
         terms = self._terms
-        mend.jump(self._store, self._log_id, position, settled, settings=terms.settings, new_id=terms.new_id, mark=terms.mark)
+        mend.jump(
+            self._store,
+            self._log_id,
+            position,
+            settled,
+            settings=terms.settings,
+            new_id=terms.new_id,
+            mark=terms.mark,
+            segment_format=terms.format,
+        )
 
     def drop(self) -> None:
         remove_log(self._store, self._log_id)

@@ -14,16 +14,21 @@ import pyarrow.compute as pc
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.columns import Columns, Numbers
 from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.search import Search
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import PendingCounts, PendingRows
 
 
 class Pending(Mapping[str, PendingRows]):
-    """The chunks of headers above their users' marks. One user's are found without a look at the others'."""
+    """The chunks above their users' marks. One user's are found without a look at the others'."""
 
     def __init__(self, headers: Sequence[Header], marks: Mapping[str, int]) -> None:
-        self._headers = headers
+        self._search = Search(headers)
         self._marks = marks
+
+    def load(self, users: Collection[str] | None) -> None:
+        """As `Search.load`."""
+        self._search.load(users)
 
     def __getitem__(self, user: str) -> PendingRows:
         return self.of((user,))[user]
@@ -32,57 +37,46 @@ class Pending(Mapping[str, PendingRows]):
         """Those of the users who have pending rows."""
         if "_by_user" in self.__dict__:
             return {user: _summed(user, self._by_user[user]) for user in users if user in self._by_user}
-        found = {user: [*self._narrow[user]] for user in users if user in self._narrow}
-        for header in self._wide:
-            for each in header.of(users):
-                if each.last_seq > self._marks.get(each.user, NOTHING):
-                    found.setdefault(each.user, []).append(each)
-        return {user: _summed(user, ranges) for user, ranges in found.items()}
+        found = ((user, self._open(user, ranges)) for user, ranges in self._search.of(users).items())
+        return {user: _summed(user, ranges) for user, ranges in found if ranges}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_user)
 
     def __len__(self) -> int:
-        return len(self.counts.users) if self._wide else len(self._by_user)
+        return len(self.counts.users)
 
     def __bool__(self) -> bool:
-        return any(header.open(self._marks) for header in self._headers)
+        return any(header.has_open(self._marks) for header in self._search.headers)
 
     @cached_property
     def counts(self) -> PendingCounts:
         """Sorted by user."""
-        parts = [Columns.of(header.key, header.put_id, header.open(self._marks)) for header in self._headers]
-        users: pa.Array[Any] = pa.concat_arrays([pa.array([], pa.string()), *(part.users for part in parts)])
+        parts = [Columns.of(header.key, header.put_id, header.open(self._marks)) for header in self._search.headers]
+        names = [part.users for part in parts]
+        users = names[0] if len(names) == 1 else pa.concat_arrays([pa.array([], pa.string()), *names])
         rows, sizes, stored = (_joined([getattr(part, name) for part in parts]) for name in ("rows", "lengths", "stored_ats"))
+        del parts, names
         order = np.asarray(pc.sort_indices(users))
-        users = users.take(cast("Any", pa.array(order)))
+        if not _ascends(order):
+            users, rows, sizes, stored = users.take(cast("Any", pa.array(order))), rows[order], sizes[order], stored[order]
         first = np.flatnonzero(_begins(users))
-        if not len(first):
+        if len(first) == len(users):
             return PendingCounts(users, rows, sizes, stored)
-        rows, sizes = (np.add.reduceat(each[order], first) for each in (rows, sizes))
-        return PendingCounts(users.take(cast("Any", pa.array(first))), rows, sizes, np.minimum.reduceat(stored[order], first))
-
-    @cached_property
-    def _wide(self) -> list[Header]:
-        """Those with many users."""
-        return [header for header in self._headers if header.wide]
-
-    @cached_property
-    def _narrow(self) -> dict[str, list[RowRange]]:
-        """Open chunks of the others, by user."""
-        return _grouped([header for header in self._headers if not header.wide], self._marks)
+        rows, sizes = (np.add.reduceat(each, first) for each in (rows, sizes))
+        return PendingCounts(users.take(cast("Any", pa.array(first))), rows, sizes, np.minimum.reduceat(stored, first))
 
     @cached_property
     def _by_user(self) -> dict[str, list[RowRange]]:
-        return _grouped(self._headers, self._marks) if self._wide else self._narrow
+        found: dict[str, list[RowRange]] = {}
+        for header in self._search.headers:
+            for each in header.open(self._marks):
+                found.setdefault(each.user, []).append(each)
+        return found
 
-
-def _grouped(headers: Sequence[Header], marks: Mapping[str, int]) -> dict[str, list[RowRange]]:
-    by_user: dict[str, list[RowRange]] = {}
-    for header in headers:
-        for each in header.open(marks):
-            by_user.setdefault(each.user, []).append(each)
-    return by_user
+    def _open(self, user: str, ranges: Sequence[RowRange]) -> list[RowRange]:
+        upto = self._marks.get(user, NOTHING)
+        return [each for each in ranges if each.last_seq > upto]
 
 
 def _summed(user: str, ranges: Sequence[RowRange]) -> PendingRows:
@@ -96,7 +90,12 @@ def _summed(user: str, ranges: Sequence[RowRange]) -> PendingRows:
 
 
 def _joined(parts: Sequence[Numbers]) -> Numbers:
-    return np.concatenate([np.empty(0, np.int64), *parts])
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _ascends(order: np.ndarray) -> bool:
+    """Whether nothing has to move."""
+    return bool(np.all(order[1:] > order[:-1]))
 
 
 def _begins(users: pa.Array[Any]) -> np.ndarray:

@@ -29,7 +29,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
-from lakewarden.log.objects.segment import LINKED, pack_segment, read_put_id
+from lakewarden.log.objects.segment import INDEXED, pack_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -55,7 +55,7 @@ class _Fate(Enum):
 class WriterTerms:
     """What a warehouse knows besides its log, for its writers."""
 
-    segment_format: int = LINKED
+    segment_format: int = INDEXED
     headers: HeaderCache | None = None
     """Those that this process has read."""
     floor: Callable[[], int | None] = lambda: None

@@ -42,9 +42,9 @@ def _given_up(store: ObjectStore, key: str, position: int) -> Header:
     """A lost position is empty, unless a writer who did not know took it before it was given up; or whole chunks are left."""
     try:
         header, size = read_segment(store, key, position), len(store.get(key))
+        return replace(header, chunks=tuple(each for each in header.ranges if each.offset + each.length <= size))
     except (Missing, Corrupt):
         return Header(key, UNKNOWN, ())
-    return replace(header, ranges=tuple(each for each in header.ranges if each.offset + each.length <= size))
 
 
 def unlinked(cut: Cut, run: Sequence[Header]) -> int | None:

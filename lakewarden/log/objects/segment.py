@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
@@ -26,15 +27,20 @@ import pyarrow as pa
 
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk, Payload, RowRange
-from lakewarden.log.objects.columns import MANY, Columns
+from lakewarden.log.objects.columns import MANY, Columns, Numbers
 from lakewarden.log.objects.header import ID_BYTES, UNKNOWN, Header, counted, counted_in, link_to
+from lakewarden.log.objects.index import Index, pack_index
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""
 
+INDEXED = 3
+"""The format whose segments and carry objects with many chunks have an index. Those with few are as in the one before."""
+
 _ROWS = 0
+_INDEXED = 1
 _FIXED = struct.Struct("<8sIB3s16s")
 _MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 _FORMATS = {magic: number for number, magic in _MAGICS.items()}
@@ -62,30 +68,39 @@ def pack_segment(
     chunks: Sequence[Chunk],
     *,
     after: str = UNKNOWN,
-    segment_format: int = LINKED,
+    segment_format: int = INDEXED,
 ) -> bytes:
     """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock.
 
     Args:
         after: the link to the segment at the position before.
-        segment_format: 1 leaves `after` out.
+        segment_format: 1 leaves `after` out; 3 gives many chunks an index.
     """
-    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
     data = [chunk.data for chunk in chunks]
-    if segment_format != LINKED:
-        return _join(segment_format, put_id, b"", header, data)
-    rows = sum(chunk.rows for chunk in chunks)
-    return _join(segment_format, put_id, bytes.fromhex(after), header, data, counted(rows))
+    linked = segment_format >= LINKED
+    start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after) if linked else b"")
+    if segment_format >= INDEXED and len(chunks) >= MANY:
+        rows = np.fromiter((chunk.rows for chunk in chunks), np.int64, len(chunks))
+        constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
+        return start.indexed([chunk.user for chunk in chunks], rows, data, np.cumsum(rows) - rows, *constant)
+    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
+    return start.joined(header, data, counted(sum(chunk.rows for chunk in chunks)) if linked else counted(None))
 
 
-def pack_carry(put_id: str, chunks: Sequence[Carried]) -> bytes:
+def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
+    """A carry object's bytes."""
+    data = [chunk.data for chunk in chunks]
+    start = _Start(1, put_id, b"")
+    if segment_format >= INDEXED and len(chunks) >= MANY:
+        users, rows, _, *numbers = zip(*chunks, strict=True)
+        return start.indexed(users, np.array(rows), data, *(np.array(each, np.int64) for each in numbers))
     header = {
         **_columns(chunks),
         "first_seqs": [chunk.first_seq for chunk in chunks],
         "versions": [chunk.schema_version for chunk in chunks],
         "stored_ats": [chunk.stored_at for chunk in chunks],
     }
-    return _join(1, put_id, b"", header, [chunk.data for chunk in chunks])
+    return start.joined(header, data, counted(None))
 
 
 def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
@@ -96,16 +111,29 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
     }
 
 
-def _join(
-    number: int, put_id: str, link: bytes, header: dict[str, object], data: Sequence[Payload], rows: bytes = counted(None)
-) -> bytes:
-    text = _JSON.encode(header).encode()
-    text += b" " * (-len(text) % 8)
-    unique = bytes.fromhex(put_id)
-    parts: list[Payload] = [_FIXED.pack(_MAGICS[number], len(text), _ROWS, rows, unique), link, text]
-    for each in data:
-        parts += (unique, each)
-    return b"".join(parts)
+@dataclass(frozen=True)
+class _Start:
+    """What an object begins with."""
+
+    format: int
+    put_id: str
+    link: bytes
+
+    def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
+        text = _JSON.encode(header).encode()
+        return self._object(_ROWS, text + b" " * (-len(text) % 8), rows, data)
+
+    def indexed(self, users: Sequence[str], rows: Numbers, data: Sequence[Payload], *others: Numbers) -> bytes:
+        lengths = np.fromiter((len(each) + ID_BYTES for each in data), np.int64, len(data))
+        head, blocks = pack_index(bytes.fromhex(self.put_id), users, rows, lengths, *others)
+        return self._object(_INDEXED, head, counted(int(rows.sum())), data, blocks)
+
+    def _object(self, kind: int, header: bytes, rows: bytes, data: Sequence[Payload], blocks: bytes = b"") -> bytes:
+        unique = bytes.fromhex(self.put_id)
+        parts: list[Payload] = [_FIXED.pack(_MAGICS[self.format], len(header), kind, rows, unique), self.link, header, blocks]
+        for each in data:
+            parts += (unique, each)
+        return b"".join(parts)
 
 
 def read_put_id(store: ObjectStore, key: str) -> str:
@@ -125,7 +153,10 @@ def _read_fixed(store: ObjectStore, key: str) -> _Fixed:
 
 def read_segment(store: ObjectStore, key: str, position: int) -> Header:
     """A segment's header, without its rows. Raises `Missing`."""
-    fixed, found = _read_header(store, key)
+    fixed, data = _read_header(store, key)
+    if fixed.kind == _INDEXED:
+        return Header(key, fixed.put_id, _index(store, key, fixed, data, seq_of(position, 0)), fixed.after)
+    found = _decoded(key, fixed, data)
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
@@ -138,7 +169,10 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
 
 def read_carry(store: ObjectStore, key: str) -> Header:
     """A carry object's header, without its rows. Raises `Missing`."""
-    fixed, found = _read_header(store, key)
+    fixed, data = _read_header(store, key)
+    if fixed.kind == _INDEXED:
+        return Header(key, fixed.put_id, _index(store, key, fixed, data, 0))
+    found = _decoded(key, fixed, data)
     try:
         names = ("users", "rows", "lengths", "first_seqs", "versions", "stored_ats")
         users, rows, lengths, firsts, versions, stored = (found[name] for name in names)
@@ -148,7 +182,9 @@ def read_carry(store: ObjectStore, key: str) -> Header:
     return Header(key, fixed.put_id, ranges)
 
 
-def _ranges(key: str, fixed: _Fixed, chunks: int, users: Sequence[str], *numbers: Iterable[int]) -> Sequence[RowRange]:
+def _ranges(
+    key: str, fixed: _Fixed, chunks: int, users: Sequence[str], *numbers: Iterable[int]
+) -> tuple[RowRange, ...] | Columns:
     if chunks < MANY:
         return tuple(RowRange(key, fixed.put_id, *each) for each in zip(users, *numbers, strict=False))
     arrays = (np.fromiter(each, np.int64, chunks) for each in numbers)
@@ -159,7 +195,21 @@ def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
     return accumulate(lengths, initial=start)
 
 
+def _index(store: ObjectStore, key: str, fixed: _Fixed, data: bytes, base: int) -> Index | Columns:
+    """An index, or its columns where all of them were read with its head."""
+
+    def read(start: int, length: int) -> bytes:
+        found = store.get_range(key, start, length)
+        return bytes(_whole(store, key, fixed.put_id, found, length, "its index ends before its last block"))
+
+    index = Index(key, fixed.put_id, data[fixed.start : fixed.end], fixed.end, base, read)
+    if fixed.rows is not None and fixed.rows != index.rows:
+        raise Corrupt(f"the index of {key} cannot be read: it counts {index.rows} rows of {fixed.rows}")
+    return index if len(data) < index.data else index.of_bytes(data)
+
+
 class _Fixed(NamedTuple):
+    kind: int
     put_id: str
     rows: int | None
     after: str
@@ -168,17 +218,22 @@ class _Fixed(NamedTuple):
     end: int
 
 
-def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, dict[str, Any]]:
+def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, bytes]:
+    """Returns the first bytes of the object, with the whole header."""
     data = store.get_range(key, 0, _FIRST_READ)
     fixed = _fixed(key, data)
     if len(data) < fixed.end:
         # The rest alone is read, and may be of another object by now: the id in front of each chunk tells.
         data += store.get_range(key, len(data), fixed.end - len(data))
+    return fixed, data
+
+
+def _decoded(key: str, fixed: _Fixed, data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data[fixed.start : fixed.end])
+        found: dict[str, Any] = json.loads(data[fixed.start : fixed.end])
     except ValueError as error:
         raise _unreadable(key, error) from error
-    return fixed, found
+    return found
 
 
 def _fixed(key: str, data: bytes) -> _Fixed:
@@ -187,10 +242,10 @@ def _fixed(key: str, data: bytes) -> _Fixed:
     if number is None or len(data) < start:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = _FIXED.unpack_from(data)
-    if kind != _ROWS:
+    if kind not in (_ROWS, _INDEXED):
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[_FIXED.size : start].hex() or UNKNOWN
-    return _Fixed(unique.hex(), counted_in(rows), after, start, start + length)
+    return _Fixed(kind, unique.hex(), counted_in(rows), after, start, start + length)
 
 
 def _unreadable(key: str, error: Exception) -> Corrupt:
@@ -227,8 +282,19 @@ def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
 
 
 def _checked(store: ObjectStore, where: RowRange, data: memoryview) -> memoryview:
-    if len(data) == where.length and data[:ID_BYTES] == bytes.fromhex(where.put_id):
-        return data[ID_BYTES:]
-    if len(data) < where.length and read_put_id(store, where.key) == where.put_id:
-        raise Corrupt(f"{where.key} is cut off: rows of {where.user!r} that its header names are not in it")
-    raise Missing(where.key)
+    lost = f"rows of {where.user!r} that its header names are not in it"
+    return memoryview(_whole(store, where.key, where.put_id, data, where.length, lost))[ID_BYTES:]
+
+
+def _whole(store: ObjectStore, key: str, put_id: str, data: Payload, length: int, lost: str) -> Payload:
+    """A part of an object, which begins with the id of its put.
+
+    Raises:
+        Missing: another object has the name by now.
+        Corrupt: the object is cut off; `lost` says what is not in it.
+    """
+    if len(data) == length and data[:ID_BYTES] == bytes.fromhex(put_id):
+        return data
+    if len(data) < length and read_put_id(store, key) == put_id:
+        raise Corrupt(f"{key} is cut off: {lost}")
+    raise Missing(key)

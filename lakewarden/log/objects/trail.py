@@ -9,7 +9,8 @@ from lakewarden.errors import Conflict
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.header import Header, highest_seq
+from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.search import Search
 from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING
@@ -46,52 +47,44 @@ class Trail:
 
     def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
         """The user's chunks with rows beyond a `_seq` (not below `self.after`), ascending."""
-        found = [each for each in self._narrow.get(user, ()) if each.last_seq > after]
-        found += [each for header in self._wide for each in header.of({user}) if each.last_seq > after]
-        return tuple(sorted(found, key=lambda each: each.first_seq) if self._wide else found)
+        found = self._search.of((user,)).get(user, ())
+        return tuple(sorted((each for each in found if each.last_seq > max(after, self.after)), key=lambda each: each.first_seq))
 
     def settled_upto(self, user: str) -> int:
         """The highest `_seq` up to which flushes have surely settled the user's rows; `NOTHING` where none is known."""
-        return max([self.cut.settled.get(user, NOTHING), *(highest_seq(header.of({user})) for header in self.history)])
+        keys = {header.key for header in self.history}
+        kept = [each.last_seq for each in self._search.of((user,)).get(user, ()) if each.key in keys]
+        return max([self.cut.settled.get(user, NOTHING), *kept])
 
     def signs(self, mark: str) -> UserSigns:
         return self.cut.signs(mark)
 
-    @cached_property
-    def _headers(self) -> tuple[Header, ...]:
-        return (*self.history, *self.view.carry, *self.view.run)
+    def load(self, user: str | None) -> None:
+        """As `Search.load`, for one user or for all."""
+        self._search.load(None if user is None else (user,))
 
     @cached_property
-    def _wide(self) -> list[Header]:
-        """Those with many users."""
-        return [header for header in self._headers if header.wide]
-
-    @cached_property
-    def _narrow(self) -> dict[str, list[RowRange]]:
-        """The chunks of the others, by user."""
-        found: dict[str, list[RowRange]] = {}
-        for header in self._headers:
-            for each in () if header.wide else header.ranges:
-                if each.last_seq > self.after:
-                    found.setdefault(each.user, []).append(each)
-        for ranges in found.values():
-            ranges.sort(key=lambda each: each.first_seq)
-        return found
+    def _search(self) -> Search:
+        return Search((*self.history, *self.view.carry, *self.view.run))
 
 
-def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache) -> Trail:
-    """Raises:
-    Corrupt: something of the log or its history is lost.
-    Conflict: the log was settled again and again while it was read.
+def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, user: str | None = None) -> Trail:
+    """The log and its history beyond a `_seq`; for one user, or for all.
+
+    Raises:
+        Corrupt: something of the log or its history is lost.
+        Conflict: the log was settled again and again while it was read.
     """
     for _ in range(_ATTEMPTS):
-        view = read_view(store, log_id, cache)
+        view = read_view(store, log_id, cache, ())
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:
             headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
+            trail = Trail(view, tuple(headers), after)
+            trail.load(user)
         except Missing as gone:
             check_given_up(store, view, gone)
             continue
         cache.keep(log_id, view.cut, headers)
-        return Trail(view, tuple(headers), after)
+        return trail
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while its history was read; try again")

@@ -53,6 +53,10 @@ class LogView:
     def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
         return self._pending.of(users)
 
+    def load(self, users: Collection[str] | None) -> None:
+        """Reads what is needed to look these users up, or all. Raises `Missing` when some of it was cleaned up meanwhile."""
+        self._pending.load(users)
+
     @property
     def counts(self) -> PendingCounts:
         return self._pending.counts
@@ -75,8 +79,11 @@ class LogView:
         return self.cut.upto > NOTHING
 
 
-def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
+def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> LogView:
     """The partition now. An unknown one is empty.
+
+    Args:
+        users: those who will be looked up; by default all.
 
     Raises:
         Corrupt: something of it is lost or cannot be read.
@@ -84,12 +91,26 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache) -> LogView:
     """
     for _ in range(_ATTEMPTS):
         view = _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
-        if view is not None:
+        if view is not None and _loaded(store, view, users):
             return view
     raise Conflict(f"log {log_id} of {store.uri} was settled {_ATTEMPTS} times while it was read; try again")
 
 
-def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews[LogView]:
+def _loaded(store: ObjectStore, view: LogView, users: Collection[str] | None) -> bool:
+    """Whether the view could be read as far as it is needed, and not only its headers.
+
+    Raises:
+        Corrupt: something of it is lost or cannot be read.
+    """
+    try:
+        view.load(users)
+    except Missing as gone:
+        check_given_up(store, view, gone)
+        return False
+    return True
+
+
+def read_views(store: ObjectStore, cache: HeaderCache, users: Mapping[str, Collection[str]] | None = None) -> LogViews[LogView]:
     """Every partition of the warehouse that holds an object, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
@@ -99,7 +120,10 @@ def read_views(store: ObjectStore, cache: HeaderCache) -> LogViews[LogView]:
     faults: dict[str, Terminal] = {}
     for log_id, listing in found.items():
         try:
-            view = _assemble(store, log_id, listing, cache, glance=True) or read_view(store, log_id, cache)
+            wanted = None if users is None else users.get(log_id, ())
+            view = _assemble(store, log_id, listing, cache, glance=True)
+            if view is None or not _loaded(store, view, wanted):
+                view = read_view(store, log_id, cache, wanted)
         except (Corrupt, Unsupported) as fault:
             faults[log_id] = fault
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lakewarden.operations.fanout import Run, fault_of
 from lakewarden.operations.flush.run import FlushLarge, Upto, flush_scopes
-from lakewarden.operations.flush.wanted import Only, pending_wanted
+from lakewarden.operations.flush.wanted import Only, pending_wanted, users_wanted
 from lakewarden.operations.plans.value import Applying
 from lakewarden.report import Basis, ScopeReport
 from lakewarden.scope import Scope
@@ -17,7 +17,7 @@ def plan_flush(warehouse: Warehouse, wanted: Callable[[Scope], bool]) -> list[Sc
     """One report for each scope that has rows, and one for a table whose log cannot be read. Opens no scope: the version is the
     floor's."""
     catalog = warehouse.catalog.read()
-    found = warehouse.logs.views()
+    found = warehouse.logs.views(users_wanted(catalog, wanted))
     reports = []
     for table in cold_tables(catalog):
         if (fault := found.faults.get(table.log_id)) is not None:

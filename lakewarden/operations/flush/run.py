@@ -28,7 +28,7 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
-from lakewarden.operations.flush.wanted import pending_wanted
+from lakewarden.operations.flush.wanted import pending_wanted, users_wanted
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.rules import Rules
@@ -92,7 +92,7 @@ def flush_scopes(
     read, and spares the first of two reads.
     """
     catalog = catalog or warehouse.catalog.read()
-    found = warehouse.logs.views()
+    found = warehouse.logs.views(users_wanted(catalog, wanted))
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
     due = list(_pending(catalog, views, wanted))

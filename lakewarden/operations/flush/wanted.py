@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.scope import Scope, TableName
+from lakewarden.warehouse import cold_tables
 
 
 class Only:
@@ -18,14 +20,22 @@ class Only:
             self._users[scope.table].add(scope.user)
 
     def __call__(self, scope: Scope) -> bool:
-        return scope.user in self.users(scope.table)
+        return scope.user in self._users.get(scope.table, ())
 
-    def users(self, table: TableName) -> Collection[str | None]:
-        return self._users.get(table, ())
+    def names(self, table: TableName) -> list[str]:
+        """The users as the log names them, sorted."""
+        return sorted(user or "" for user in self._users.get(table, ()))
+
+
+def users_wanted(catalog: Catalog, wanted: Callable[[Scope], bool]) -> dict[str, list[str]] | None:
+    """By log id, the users who are wanted; None where only a look at each scope shows that."""
+    if not isinstance(wanted, Only):
+        return None
+    return {table.log_id: wanted.names(table.name) for table in cold_tables(catalog)}
 
 
 def pending_wanted(table: TableName, view: LogView, wanted: Callable[[Scope], bool]) -> Iterable[PendingRows]:
     """The pending rows of a table's wanted scopes."""
     if isinstance(wanted, Only):
-        return view.pending_of(sorted(user or "" for user in wanted.users(table))).values()
+        return view.pending_of(wanted.names(table)).values()
     return (rows for rows in view.pending.values() if wanted(Scope(table, rows.user or None)))

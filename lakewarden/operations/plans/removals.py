@@ -52,7 +52,7 @@ def plan_erase(warehouse: Warehouse, request: Request) -> list[ScopeReport]:
     for table in tables_of_users(catalog, request.tables):
         place = _place(warehouse, catalog, table, user)
         sizes = [found.size for found in open_store(place).list("")] if can(table.type, "cold tier") else []
-        pending = warehouse.log(table).view().pending.get(user)
+        pending = warehouse.log(table).view((user,)).pending.get(user)
         metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
         reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
         reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))

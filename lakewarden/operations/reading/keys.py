@@ -56,7 +56,7 @@ class _HotKeys:
 
     def again(self) -> _HotKeys:
         log = self.log.anew()
-        view = log.view()
+        view = log.view((self.user,))
         log.make_durable(view)
         return replace(self, view=view)
 

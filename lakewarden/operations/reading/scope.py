@@ -132,7 +132,8 @@ def read_strong_upto(
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
         def look() -> LogScope:
-            return LogScope.of(log, log.view(), target.scope.user or "", target.schemas)
+            user = target.scope.user or ""
+            return LogScope.of(log, log.view((user,)), user, target.schemas)
 
         found = read_hot(look, lambda: ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()

@@ -112,7 +112,8 @@ def show_stats(context: Context, statement: ShowStats) -> Rows:
     if not can(table.type, "cold tier"):
         return _figures({"rows": TableClient.of(context.warehouse, table).read(user=context.owner(table)).num_rows})
     state = _state(context, table)
-    hot = context.warehouse.log(table).view().pending.get(context.owner(table) or "")
+    owner = context.owner(table) or ""
+    hot = context.warehouse.log(table).view((owner,)).pending.get(owner)
     return _figures(
         {
             "pending_rows": hot.rows if hot else 0,

@@ -16,7 +16,13 @@ from lakewarden.storage.objects import ObjectStore
 
 
 def make_carry(
-    store: ObjectStore, log_id: str, version: int, moved: Sequence[Sequence[RowRange]], settings: LogSettings, new_id: NewId
+    store: ObjectStore,
+    log_id: str,
+    version: int,
+    moved: Sequence[Sequence[RowRange]],
+    settings: LogSettings,
+    new_id: NewId,
+    segment_format: int,
 ) -> list[str]:
     """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
 
@@ -27,19 +33,19 @@ def make_carry(
     for chunks in _portions(_copied(store, moved), settings.segment_max_bytes):
         unique = new_id()
         keys.append(names.carry_key(log_id, version, unique))
-        store.create(keys[-1], pack_carry(unique, chunks))
+        store.create(keys[-1], pack_carry(unique, chunks, segment_format))
     return keys
 
 
 def make_history(
-    store: ObjectStore, log_id: str, version: int, leaving: Leaving, settings: LogSettings, new_id: NewId
+    store: ObjectStore, log_id: str, version: int, leaving: Leaving, settings: LogSettings, new_id: NewId, segment_format: int
 ) -> list[Kept]:
     """The same of settled chunks."""
     made: list[Kept] = []
     for chunks in _portions(_copied(store, leaving.chunks), settings.segment_max_bytes):
         unique = new_id()
         key = names.history_key(log_id, version, unique)
-        store.create(key, pack_carry(unique, chunks))
+        store.create(key, pack_carry(unique, chunks, segment_format))
         made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small))
     return made
 

@@ -28,7 +28,7 @@ from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.put import PROBES
-from lakewarden.log.objects.segment import LINKED, pack_segment, read_carry
+from lakewarden.log.objects.segment import INDEXED, pack_segment, read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
@@ -62,7 +62,7 @@ def leave_out(
     settings: LogSettings,
     new_id: NewId,
     now: datetime,
-    segment_format: int = LINKED,
+    segment_format: int = INDEXED,
     found: Callable[[PendingRows], None] = lambda pending: None,
     reach: Reach = no_faults,
 ) -> int:
@@ -78,7 +78,7 @@ def leave_out(
     target = _fill(store, log_id, new_id, segment_format)
     reach("erase:filled")
     for _ in range(_ATTEMPTS):
-        view = read_view(store, log_id, cache)
+        view = read_view(store, log_id, cache, (user,))
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
         if done is not None and done >= target:
             _forget_name(store, log_id, user)
@@ -89,7 +89,7 @@ def leave_out(
             found(view.pending[user])
         try:
             history = {kept: read_carry(store, kept.key) for kept in view.cut.history}
-            make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach)
+            make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach, segment_format)
         except Missing as gone:  # others cleaned away what was to be copied
             check_given_up(store, view, gone)
             cache = HeaderCache()

@@ -23,7 +23,7 @@ from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.header import Header, rows_before, same_put
-from lakewarden.log.objects.segment import read_carry, read_segment
+from lakewarden.log.objects.segment import INDEXED, read_carry, read_segment
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.table_log import Mark
@@ -143,6 +143,7 @@ def _whole(header: Header, size: int | None) -> Header:
     """
     if size is not None and size < header.end:
         raise Corrupt(f"{header.key} is cut off: it has {size} bytes of {header.end}")
+    header.check()
     return header
 
 
@@ -179,6 +180,7 @@ def jump(
     settings: LogSettings,
     new_id: NewId,
     mark: Mark,
+    segment_format: int = INDEXED,
 ) -> Cut:
     """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
 
@@ -204,9 +206,8 @@ def jump(
         if view.cut.sealed:
             return view.cut
         try:
-            made = make_cut(
-                store, view, _behind(view, _adopted(store, view, mark), position, settled), settings, new_id, no_faults
-            )
+            plan = _behind(view, _adopted(store, view, mark), position, settled)
+            made = make_cut(store, view, plan, settings, new_id, no_faults, segment_format)
         except Missing:
             continue  # a flush settled it meanwhile
         if made is not None:

@@ -69,7 +69,7 @@ def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Head
     """
     marks = {**view.cut.settled, user: view.end}
     theirs = {header.key for header in view.carry if header.of({user})}
-    kept = [header for header in view.carry if header.key not in theirs and header.open(marks)]
+    kept = [header for header in view.carry if header.key not in theirs and header.has_open(marks)]
     stay = tuple(header.key for header in kept)
     gone = (*(header for header in view.carry if header.key not in stay), *view.run)
     moved = tuple(open_ranges for header in gone if (open_ranges := header.open(marks)))

@@ -9,7 +9,7 @@ from lakewarden.clock import NewId
 from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms
-from lakewarden.log.objects.segment import LINKED
+from lakewarden.log.objects.segment import INDEXED
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import ObjectStore
 
@@ -17,7 +17,7 @@ _REMEMBERED = 1000
 """Earlier restores of users that a cut names. Who comes back to one that was forgotten has to subscribe anew."""
 
 
-def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *, segment_format: int = LINKED) -> int:
+def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *, segment_format: int = INDEXED) -> int:
     """Appends a segment without rows; its position.
 
     Raises:

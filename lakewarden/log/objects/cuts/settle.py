@@ -21,7 +21,7 @@ from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.header import UNKNOWN
-from lakewarden.log.objects.segment import read_carry
+from lakewarden.log.objects.segment import INDEXED, read_carry
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -37,6 +37,7 @@ def settle(
     settings: LogSettings,
     new_id: NewId,
     now: datetime | None = None,
+    segment_format: int = INDEXED,
     cache: HeaderCache | None = None,
     reach: Reach = no_faults,
 ) -> None:
@@ -54,13 +55,13 @@ def settle(
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
     for _ in range(_ATTEMPTS):
-        plan = next_cut(view, settled, settings, now)
-        if plan is None:
-            return clean(store, view.log_id, known=view.cut, reach=reach)
-        if failure is not None:
-            raise failure
         try:
-            if cut := make_cut(store, view, plan, settings, new_id, reach):
+            plan = next_cut(view, settled, settings, now)
+            if plan is None:
+                return clean(store, view.log_id, known=view.cut, reach=reach)
+            if failure is not None:
+                raise failure
+            if cut := make_cut(store, view, plan, settings, new_id, reach, segment_format):
                 return clean(store, view.log_id, known=cut, reach=reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
@@ -68,11 +69,19 @@ def settle(
             failure = error  # the cut may be there all the same: the next look tells
         except Missing:
             cache = HeaderCache()  # others cleaned away what was to be carried; or it is lost, which no memory may hide
-        view = read_view(store, view.log_id, cache)
+        view = read_view(store, view.log_id, cache, ())
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
-def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSettings, new_id: NewId, reach: Reach) -> Cut | None:
+def make_cut(
+    store: ObjectStore,
+    view: LogView,
+    plan: NextCut,
+    settings: LogSettings,
+    new_id: NewId,
+    reach: Reach,
+    segment_format: int = INDEXED,
+) -> Cut | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
     Raises:
@@ -80,9 +89,10 @@ def make_cut(store: ObjectStore, view: LogView, plan: NextCut, settings: LogSett
         StorageUnavailable: the cut may be there all the same.
     """
     version = view.cut.version + 1
-    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id)
+    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format)
     joined = _joined(store, plan.history.joined)
-    kept = [make_history(store, view.log_id, version, each, settings, new_id) for each in (*joined, *plan.history.left)]
+    leaving = (*joined, *plan.history.left)
+    kept = [make_history(store, view.log_id, version, each, settings, new_id, segment_format) for each in leaving]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
