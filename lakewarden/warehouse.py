@@ -27,7 +27,7 @@ from lakewarden.state.erasures import Erasures
 from lakewarden.state.exports import Exports
 from lakewarden.state.floor_entries import NOTHING, FloorLocation
 from lakewarden.state.floors import RECENT_SECONDS, floor_at
-from lakewarden.state.founding import FILE, FIRST_FORMAT, Identity, found_warehouse, read_identity
+from lakewarden.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.storage.folders import Folders
@@ -83,7 +83,7 @@ class Warehouse:
             format=identity.format,
             state=state,
             catalog=catalog,
-            registry=ScopeRegistry(state, new_id),
+            registry=ScopeRegistry(state, new_id, in_blocks=identity.format >= INDEXED_FORMAT),
             erasures=erasures,
             exports=Exports(state),
             user_storages=UserStorages(state, erasures.mark),

@@ -22,9 +22,11 @@ FILE = "warehouse.json"
 FIRST_FORMAT = 1
 """The format of early releases: no identities, no floors, and segments that do not name their predecessors."""
 
-NEWEST_FORMAT = 3
+INDEXED_FORMAT = 3
 """As 2, in which storages have identities, tables have floors, and segments name their predecessors (docs/decisions/0018, 0020);
-and segments with many users have an index (docs/decisions/0031)."""
+and segments and lists with many users are read in parts (docs/decisions/0031)."""
+
+NEWEST_FORMAT = INDEXED_FORMAT
 
 
 @dataclass(frozen=True)

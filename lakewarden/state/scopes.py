@@ -10,13 +10,13 @@ A registry may lag behind: the scope's table is the truth, and listing the stora
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.clock import NewId
-from lakewarden.errors import Conflict, Corrupt
+from lakewarden.errors import Conflict
+from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64
@@ -26,12 +26,8 @@ _FOLD = re.compile(r"/fold-(\d{12})$")
 _ATTEMPTS = 100
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The users of an entry; or those of a fold, with the keys of its entries."""
-
-    users: frozenset[str] = frozenset()
-    entries: frozenset[str] = frozenset()
+_Part = ShortList | LongList
+"""The users of an entry; or those of a fold, which replaces entries."""
 
 
 @dataclass(frozen=True)
@@ -40,28 +36,36 @@ class _Look:
 
     fold: int
     """Number of the newest fold; 0 when there is no fold."""
-    folded: frozenset[str]
-    entries: Mapping[str, frozenset[str]]
-    """Users by key of the entries that are not in the fold."""
+    folded: _Part
+    entries: Mapping[str, _Part]
+    """By key, the entries that are not in the fold."""
     stale: tuple[str, ...]
     """Older folds, and entries that are in the newest fold: no longer needed."""
 
     @property
+    def long(self) -> bool:
+        """Whether more of it is read when users are looked up."""
+        return any(isinstance(part, LongList) for part in (self.folded, *self.entries.values()))
+
+    @property
     def users(self) -> frozenset[str]:
-        return self.folded.union(*self.entries.values())
+        return self.folded.users.union(*(entry.users for entry in self.entries.values()))
 
     def known(self, users: Collection[str]) -> frozenset[str]:
         """Returns those of the users who are in it."""
-        parts = (self.folded, *self.entries.values())
-        return frozenset(user for user in users if any(user in part for part in parts))
+        return self.folded.known(users).union(*(entry.known(users) for entry in self.entries.values()))
 
 
 class ScopeRegistry:
-    """The registry of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+    """The registry of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads.
 
-    def __init__(self, store: ObjectStore, new_id: NewId) -> None:
+    In a warehouse of the newest format long lists are written `in_blocks`.
+    """
+
+    def __init__(self, store: ObjectStore, new_id: NewId, *, in_blocks: bool = True) -> None:
         self._store = store
         self._new_id = new_id
+        self._in_blocks = in_blocks
         self._read: dict[str, _Part] = {}
 
     def version(self, table_id: str) -> str:
@@ -74,17 +78,16 @@ class ScopeRegistry:
         Raises:
             Corrupt: an object cannot be read.
         """
-        return self._look(table_id).users
+        return self._read_users(table_id, lambda look: look.users)
 
     def known(self, table_id: str, users: Collection[str]) -> frozenset[str]:
-        """Returns those of the users who were added. Raises as `users`."""
-        look = self._look(table_id)
-        return look.known(users)
+        """Returns those of the users who were added; the others cost nothing. Raises as `users`."""
+        return self._read_users(table_id, lambda look: look.known(users))
 
     def add(self, table_id: str, users: Iterable[str]) -> str:
         """Adds users in one entry, and returns its key. Users who are registered already do no harm."""
         key = f"{_prefix(table_id)}/{self._new_id()}"
-        self._store.create(key, json.dumps(sorted(set(users)), ensure_ascii=False).encode())
+        self._store.create(key, pack_users(sorted(set(users)), None, in_blocks=self._in_blocks))
         if len(self._store.list(_prefix(table_id))) > _FOLD_AT:
             self._fold(table_id, frozenset())
         return key
@@ -92,24 +95,23 @@ class ScopeRegistry:
     def withdraw(self, table_id: str, key: str, users: Iterable[str]) -> None:
         """Removes users that `add` stored under this key. A user whom others added too stays, unless a fold came first."""
         gone, before = frozenset(users), self._look(table_id)
-        noted = before.entries.get(key)
-        if noted is not None:
-            if kept := noted - gone:
+        kept = _without(before.entries.get(key), gone)
+        if kept is not None:
+            if kept:
                 self.add(table_id, kept)
             self._store.delete([key])
-        after = self._look(table_id)
-        folded = noted is None or after.fold != before.fold
-        if folded and gone & after.users:
+        folded = kept is None or self._look(table_id).fold != before.fold
+        if folded and self.known(table_id, gone):
             self._fold(table_id, gone)
 
     def discard(self, table_id: str, user: str) -> bool:
         """Removes one user of a table; returns whether the user was registered."""
-        look = self._look(table_id)
-        if user in look.users:
+        known = self.known(table_id, {user})
+        if known:
             self._fold(table_id, frozenset({user}))
         else:
-            self._store.delete(look.stale)
-        return user in look.users
+            self._store.delete(self._look(table_id).stale)
+        return bool(known)
 
     def remove(self, table_id: str) -> None:
         """Removes the registry of a dropped table."""
@@ -125,10 +127,10 @@ class ScopeRegistry:
             look = self._look(table_id)
             key = _fold_key(table_id, look.fold + 1)
             left = [stale for stale in look.stale if not _is_fold(stale)]
-            content = {"users": sorted(look.users - without), "entries": sorted([*left, *look.entries])}
             try:
-                self._store.create(key, json.dumps(content, ensure_ascii=False).encode())
-            except AlreadyThere:
+                users = sorted(look.users - without)
+                self._store.create(key, pack_users(users, [*left, *look.entries], in_blocks=self._in_blocks))
+            except (AlreadyThere, Missing):
                 continue
             if _newest(self._keys(table_id)) != look.fold + 1:
                 self._store.delete([key])
@@ -136,6 +138,18 @@ class ScopeRegistry:
             self._store.delete([*look.stale, *look.entries, _fold_key(table_id, look.fold)])
             return
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
+
+    def _read_users(self, table_id: str, of: Callable[[_Look], frozenset[str]]) -> frozenset[str]:
+        """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""
+        for _ in range(_ATTEMPTS):
+            look = self._look(table_id)
+            try:
+                found = of(look)
+            except Missing:
+                continue
+            if not look.long or look.fold == _newest(self._keys(table_id)):
+                return found
+        raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times while it was read; try again")
 
     def _look(self, table_id: str) -> _Look:
         """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read. One that shows
@@ -154,11 +168,11 @@ class ScopeRegistry:
         """Reads an object. Raises `Missing` when it was folded since the listing."""
         number = _newest(keys)
         newest = _fold_key(table_id, number)
-        fold = self._part(newest) if number else _Part()
-        entries = {key: self._part(key).users for key in keys if not _is_fold(key) and key not in fold.entries}
+        fold: _Part = self._part(newest) if number else ShortList()
+        entries = {key: self._part(key) for key in keys if not _is_fold(key) and key not in fold.replaced}
         needed = {newest, *entries}
         self._read = {k: part for k, part in self._read.items() if k in needed or not k.startswith(f"{_prefix(table_id)}/")}
-        return _Look(number, fold.users, entries, tuple(key for key in keys if key not in needed))
+        return _Look(number, fold, entries, tuple(key for key in keys if key not in needed))
 
     def _read_of(self, table_id: str) -> frozenset[str]:
         return frozenset(key for key in self._read if key.startswith(f"{_prefix(table_id)}/"))
@@ -168,14 +182,16 @@ class ScopeRegistry:
 
     def _part(self, key: str) -> _Part:
         if key not in self._read:
-            data = self._store.get(key)
-            try:
-                said = json.loads(data)
-                fold = isinstance(said, dict)
-                self._read[key] = _Part(frozenset(said["users"]), frozenset(said["entries"])) if fold else _Part(frozenset(said))
-            except (ValueError, KeyError, TypeError) as error:
-                raise Corrupt(f"{self._store.uri}/{key} is not a list of users: {data[:80]!r}") from error
+            self._read[key] = read_users(self._store, key)
         return self._read[key]
+
+
+def _without(entry: _Part | None, gone: frozenset[str]) -> frozenset[str] | None:
+    """Returns the other users of an entry; None when it was folded."""
+    try:
+        return None if entry is None else entry.users - gone
+    except Missing:
+        return None
 
 
 def _prefix(table_id: str) -> str:

@@ -21,7 +21,7 @@ def named_in_state(room: str, data: bytes, user: str) -> str:
             return "a tag of the user" if room == "tags" else "a reader's pin on the user's scope"
         case "live" if formats.field(said, "user") == user:
             return "a subscription of the user"
-        case "scopes" if user in _listed(said):
+        case "scopes" if user in _listed(said) or any(user in _listed(formats.parsed(line)) for line in data.split(b"\n")[1:]):
             return "the user in the list of a table's scopes"
         case "jobs" if _job_names(said, user):
             return "a job that names the user"

@@ -9,13 +9,16 @@ import pytest
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
+from lakewarden.state import user_lists
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore, StoredObject
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
+@pytest.fixture(params=[4096, 1], ids=["short", "long"])
+def store(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """Whose lists are short, or of one user a block."""
+    monkeypatch.setattr(user_lists, "BLOCK", request.param)
     return LocalObjects(str(tmp_path))
 
 
