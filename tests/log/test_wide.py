@@ -12,6 +12,7 @@ from lakewarden.clock import random_id
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import segment
 from lakewarden.log.objects.columns import Columns
+from lakewarden.log.objects.cuts import next_cut
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.objects.view import rows_of
@@ -63,6 +64,20 @@ def test_what_many_users_left_is_carried_and_kept(store: Store) -> None:
     assert [pending_ids(store, f"u{n}") for n in range(12, 20)] == [[], [], *([n] for n in range(14, 20))]
     _settle(store, *(f"u{n}" for n in range(14, 20)))
     assert not view_of(store).pending
+
+
+@pytest.mark.parametrize("carry_below", [0.0, 0.5])
+def test_a_cut_does_not_grow_with_the_users_that_were_flushed(
+    store: Store, monkeypatch: pytest.MonkeyPatch, carry_below: float
+) -> None:
+    monkeypatch.setattr(next_cut, "MOST_MARKS", 5)
+    writer(store).append(joined(*(notes(f"u{n:02}", n) for n in range(40))))
+    for n in range(38):
+        _settle(store, f"u{n:02}", carry_below=carry_below)
+        view = view_of(store)
+        assert len(view.cut.settled) <= 5
+        assert sorted(view.pending) == [f"u{later:02}" for later in range(n + 1, 40)]
+    assert [pending_ids(store, f"u{n}") for n in (37, 38, 39)] == [[], [38], [39]]
 
 
 _ranges = st.lists(

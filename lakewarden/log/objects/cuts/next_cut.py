@@ -23,6 +23,13 @@ _GROWTH = 2
 copied a logarithmic number of times."""
 
 
+MOST_MARKS = 1 << 15
+"""Marks of a cut, some 800 KiB, which every look at a new cut reads. Beyond it, open rows are copied whatever their share: at
+most once for as many users that were flushed."""
+
+_ANY_SHARE = float("inf")
+
+
 @dataclass(frozen=True)
 class NextCut:
     upto: int
@@ -47,18 +54,25 @@ def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, n
     if view.cut.sealed:
         return None
     marks = _merged(view.cut.settled, settled)
-    upto = _reach(view, marks, settings.carry_below)
+    plan = _planned(view, marks, settings.carry_below, settings.retention_seconds, now)
+    if len(plan.marks) > MOST_MARKS:
+        plan = _planned(view, marks, _ANY_SHARE, settings.retention_seconds, now)
+    return plan if _says_more(view, plan) else None
+
+
+def _planned(view: LogView, marks: Mapping[str, int], share: float, seconds: float, now: datetime | None) -> NextCut:
+    """The cut that copies open rows of at most that share of what it lets go."""
+    upto = _reach(view, marks, share)
     gone = view.run[: upto - view.cut.upto]
     moved = [open_ranges for header in gone if (open_ranges := header.open(marks))]
-    kept, joined = _sorted_carry(view.carry, marks, sum(map(total_bytes, moved)), settings.carry_below)
+    kept, joined = _sorted_carry(view.carry, marks, sum(map(total_bytes, moved)), share)
     moved = [*(header.open(marks) for header in joined), *moved]
     live = [*kept, *view.run[upto - view.cut.upto :]]
     needed = _needed(marks, live, view.last_position)
     stay = tuple(header.key for header in kept)
     left = _settled((*(header for header in view.carry if header.key not in stay), *gone), marks)
-    history = history_after(view.cut, left, settings.retention_seconds, now)
-    plan = NextCut(upto, stay, tuple(moved), needed, history)
-    return plan if _says_more(view, plan) else None
+    history = history_after(view.cut, left, seconds, now)
+    return NextCut(upto, stay, tuple(moved), needed, history)
 
 
 def cut_without(view: LogView, user: str, mark: str, history: Mapping[Kept, Header], now: datetime) -> NextCut:

@@ -57,10 +57,15 @@ def settle(
     for _ in range(_ATTEMPTS):
         try:
             plan = next_cut(view, settled, settings, now)
-            if plan is None:
-                return clean(store, view.log_id, known=view.cut, reach=reach)
-            if failure is not None:
-                raise failure
+        except Missing:  # an index was cleaned away by others, or is lost
+            cache = HeaderCache()
+            view = read_view(store, view.log_id, cache, ())
+            continue
+        if plan is None:
+            return clean(store, view.log_id, known=view.cut, reach=reach)
+        if failure is not None:
+            raise failure
+        try:
             if cut := make_cut(store, view, plan, settings, new_id, reach, segment_format):
                 return clean(store, view.log_id, known=cut, reach=reach)
         except NotDurable:
