@@ -124,7 +124,7 @@ class Warehouse:
         return read, self.journal.strong_read(user, began, read, dropped=self.sealing)
 
     def look(self, user: str, cache: HeaderCache) -> SimScope:
-        return SimScope.of(self.store, read_view(self.store, LOG, cache), user)
+        return SimScope.of(self.store, read_view(self.store, LOG, cache, (user,)), user)
 
 
 @dataclass

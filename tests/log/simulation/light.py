@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from typing import cast
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.header import ID_BYTES
-from lakewarden.log.objects.segment import read_chunk
+from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.log.view import PendingRows
+from lakewarden.storage.objects import ObjectStore
 from tests.log.simulation.stores import Row, SimObjects
 
 
@@ -33,14 +35,20 @@ def rows_in(store: SimObjects, where: RowRange) -> list[Row]:
 
 def row_ids(data: bytes) -> frozenset[int]:
     """Of all rows in a segment or carry object."""
-    head = 48 if data[6:7] == b"2" else 32  # by the format
-    header, end = json.JSONDecoder().raw_decode(data[head:].decode("latin-1"))
-    at = head + end + (-(head + end) % 8)
-    found: set[int] = set()
-    for length in header["lengths"]:
-        found.update(row[0] for row in json.loads(data[at + ID_BYTES : at + length]))
-        at += length
-    return frozenset(found)
+    store = cast("ObjectStore", _One(data))
+    header = read_segment(store, "one", 0) if data[6:7] == b"2" else read_carry(store, "one")
+    chunks = (data[each.offset + ID_BYTES : each.offset + each.length] for each in header.ranges)
+    return frozenset(row[0] for chunk in chunks for row in json.loads(chunk))
+
+
+@dataclass(frozen=True)
+class _One:
+    """A store of one object."""
+
+    data: bytes
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.data[start : start + length]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,6 @@ class SimScope:
         return [row for row in rows if row.seq > after] or None
 
     def again(self) -> SimScope:
-        view = read_view(self.store, self.log_id, HeaderCache())
+        view = read_view(self.store, self.log_id, HeaderCache(), (self.user,))
         make_durable(self.store, view)
         return replace(self, end=view.end, pending=view.pending.get(self.user))

@@ -12,9 +12,12 @@ from unittest.mock import patch
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module
+from lakewarden.log.objects import index as index_module
 from lakewarden.log.objects import put as put_module
+from lakewarden.log.objects import segment as segment_module
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
+from lakewarden.log.objects.columns import MANY
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import closing as closing_module
 from lakewarden.log.objects.cuts import history as history_module
@@ -59,6 +62,8 @@ class Memory:
     erasures: int = 64
     cuts: int = 1
     """Cuts that are kept: where more than one, their listing shows no moment."""
+    many: int = MANY
+    """Chunks from which a segment has an index; if one is enough, in blocks of one chunk, each of which takes a read."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -70,13 +75,15 @@ class Memory:
                 (cut_module, "ERASURES_REMEMBERED", self.erasures),
                 (clean_module, "_KEPT", self.cuts),
                 (history_module, "JOINED", 3),
+                (segment_module, "MANY", self.many),
+                *(() if self.many > 1 else ((index_module, "BLOCK", 1), (segment_module, "_FIRST_READ", 64))),
             ):
                 stack.enter_context(patch.object(module, name, value))
             yield
 
 
 # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
-_MEMORIES = (Memory(), Memory(cuts=2), Memory(2, 4, 2), Memory(3, 512, 64, 3))
+_MEMORIES = (Memory(), Memory(cuts=2), Memory(2, 4, 2), Memory(3, 512, 64, 3), Memory(many=1), Memory(2, 4, 2, many=1))
 
 MakeFlusher = Callable[[Warehouse], Flusher]
 MakeEraser = Callable[[Warehouse], Eraser]
