@@ -156,5 +156,5 @@ def test_by_command_line(old: Old, capsys: pytest.CaptureFixture[str]) -> None:
         main(["upgrade", "--warehouse", str(old.place), "--format", "json"])
     assert not left.value.code
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["storage_id"], row["format"], row["scopes"]) for row in rows] == [("local", 2, 5), ("cold", 2, 0)]
+    assert [(row["storage_id"], row["format"], row["scopes"]) for row in rows] == [("local", 3, 5), ("cold", 3, 0)]
     assert all(len(row["identity"]) == 32 for row in rows)
