@@ -185,7 +185,7 @@ def taken(table: TableClient, row: dict[str, Any]) -> bool:
 def test_whatever_comes_before_a_key_is_taken_if_it_is_live(lake: Lakehouse, other: Lakehouse) -> None:
     """Two processes in turn, each with what it keeps of the keys."""
     draw, live = Random(7), set[int]()
-    for _ in range(150):
+    for _ in range(60):
         one, key = draw.choice((lake, other)), draw.randrange(4)
         match draw.choice(("insert", "insert", "insert", "write", "delete", "flush", "flush of all")):
             case "insert":
