@@ -80,7 +80,8 @@ def test_an_insert_takes_the_rows_that_its_query_returns(lake: Lakehouse, query:
 )
 def test_values_with_anything_but_literals_are_checked(lake: Lakehouse, rows: str) -> None:
     with pytest.raises(PermissionDenied):
-        lake.sql(f"INSERT INTO app.n (id) {rows}")
+        lake.sql(f"INSERT INTO app.n (id) VALUES (7); INSERT INTO app.n (id) {rows}")
+    assert _rows(lake, "SELECT id FROM app.n") == [], "before anything runs"
 
 
 _BEYOND = [
