@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from threading import Event
 from time import perf_counter
 
 import duckdb
@@ -16,7 +18,8 @@ from deltalake import DeltaTable, QueryBuilder
 from benchmarks import data
 from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
-from benchmarks.timing import seconds, times
+from benchmarks.timing import percentile, seconds, times
+from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.reading.scope import Freshness
 from lakewarden.scope import Scope, TableName
@@ -24,6 +27,11 @@ from lakewarden.settings import Settings, SqlSettings
 
 _USER = "u"
 _THREADS = 16
+_HEAVY_SECONDS = 5.0
+_HEAVY = {
+    "a join that takes time": "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 1",
+    "a text that takes memory": "SELECT length(replace(repeat('a', 30000), 'a', repeat('b', 100000)))",
+}
 _NAME = "events"
 """Of the table, for those that are given it under a name."""
 
@@ -49,6 +57,9 @@ def run(scale: Scale, place: Path) -> Section:
         uri = _filled(lake, scale)
         section.tables.append(_side_by_side(lake, scale, uri))
         section.tables.append(_calls(lake, scale))
+        section.tables.append(_in_workers(lake, scale))
+    with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(timeout_seconds=_HEAVY_SECONDS))) as lake:
+        section.tables.append(_beside_heavy(lake, scale))
     with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(cache_bytes=0))) as lake:
         section.tables.append(_side_by_side(lake, scale, uri, "The same where ours keeps no columns in memory."))
     return section
@@ -143,6 +154,80 @@ def _calls(lake: Lakehouse, scale: Scale) -> Table:
     ways = (f"{way}, {threads}" for way in ("kept session", "`Lakehouse.sql`") for threads in ("1 thread", f"{_THREADS} threads"))
     head = ("query", *ways)
     return Table(said, head, lines)
+
+
+def _in_workers(lake: Lakehouse, scale: Scale) -> Table:
+    """Another session's queries, beside the operator's own on the same scope, which run in this process."""
+    ways = {
+        "in process": lake.session(user="root", role="system").execute_as(_USER),
+        "in a worker": lake.session(user=_USER),
+    }
+    lines = []
+    for query in (_Query("SELECT 1", "SELECT 1"), *_QUERIES):
+        text = query.sql.format(table=data.TABLE, middle=scale.query_cold // 2)
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(4 * scale.query_turns + 1):
+            for name, session in ways.items():
+                took = seconds(session.sql, text)
+                if turn:  # the first one starts the worker
+                    taken[name].append(took)
+        middle = {name: median(each) for name, each in taken.items()}
+        ratio = f"{middle['in a worker'] / middle['in process']:.2f} times"
+        lines.append((query.name, *(f"{1000 * each:.2f} ms" for each in middle.values()), ratio))
+    said = (
+        "Queries in a worker process, where those of every session but the operator's run, and in process, in turns; medians of "
+        f"{4 * scale.query_turns} after one that does not count. Target: at most 1.5 times."
+    )
+    return Table(said, ("query", *ways, "a worker is"), lines)
+
+
+def _beside_heavy(lake: Lakehouse, scale: Scale) -> Table:
+    """Short queries of one session, alone and while another session's statement takes all that it is given."""
+    point = _QUERIES[0].sql.format(table=data.TABLE, middle=scale.query_cold // 2)
+    lines = []
+    for name, heavy in _HEAVY.items():
+        session = lake.session(user=_USER)
+        alone, beside = [], []
+        seconds(session.sql, point)
+        for _ in range(4):
+            alone += [seconds(session.sql, point) for _ in range(2 * scale.query_turns)]
+            with _always(lake, heavy):
+                beside += [seconds(session.sql, point) for _ in range(2 * scale.query_turns)]
+        high = percentile(alone, 95), percentile(beside, 95)
+        lines.append(
+            (
+                name,
+                *(f"{1000 * each:.1f} ms" for each in (*high, median(alone), median(beside))),
+                f"{high[1] / high[0]:.1f} times",
+            )
+        )
+    said = (
+        f"Point look-ups of one session, {8 * scale.query_turns} alone and as many while another session sends the same heavy "
+        f"statement again and again, each up to its limit of {_HEAVY_SECONDS:g} s. Target: p95 at most 3 times."
+    )
+    return Table(said, ("beside", "p95 alone", "p95 beside", "median alone", "median beside", "p95 is"), lines)
+
+
+@contextmanager
+def _always(lake: Lakehouse, text: str) -> Iterator[None]:
+    """Sends a statement that passes its bounds, again and again."""
+    over, begun = Event(), Event()
+    session = lake.session(user="heavy")
+
+    def send() -> None:
+        while not over.is_set():
+            begun.set()
+            with suppress(LakewardenError):
+                session.sql(text)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        begun.wait()
+        try:
+            yield
+        finally:
+            over.set()
+            sending.result()
 
 
 def _at_once(call: Callable[[], object], threads: int, turns: int) -> str:

@@ -30,6 +30,8 @@ _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _SNIPPET = 30
 _OWNER = re.compile(r"\b(USER|STORAGE)\b", re.IGNORECASE)
 _SECRET = re.compile(r"\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE)
+_AGAIN, _AGAIN_AT_LEAST = 20, 10_000
+"""How often each token may be read again, on average; queries read every second one once."""
 _DIGITS = 18
 """For a whole number that is not a value: counts and versions have 64 bits."""
 
@@ -47,13 +49,23 @@ class Reader(DuckDBParser):
 
     FUNC_TOKENS: ClassVar[set[TokenType]] = DuckDBParser.FUNC_TOKENS | {TokenType.FILE}
     _follows = ""
+    _again = 1_000_000
+    """Tokens that may still be read once more: some nested calls would be tried in 2 to the power of their depth ways."""
 
     def begin(self, tokens: list[Token], sql: str) -> Reader:
         self.reset()
+        self._again = _AGAIN * len(tokens) + _AGAIN_AT_LEAST
         self.sql = sql
         self._chunks = [tokens]
         self._advance_chunk()
         return self
+
+    def _retreat(self, index: int) -> None:
+        if index < self._index:
+            self._again -= self._index - index
+            if self._again < 0:
+                raise BadSyntax("the statement is nested in too many ways that each have to be tried")
+        super()._retreat(index)
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         ours = "something is missing or misplaced here" if message.startswith("Required ") or "<" in message else message

@@ -43,6 +43,8 @@ class Resolved:
 
     query: exp.Query
     tables: dict[TableName, list[exp.Table]] = field(default_factory=dict)
+    qualified: dict[int, list[exp.Column]] = field(default_factory=dict)
+    """The columns with a namespace, by the `id` of the SELECT: there may be thousands of tables and of columns."""
 
 
 def refs(query: exp.Expr) -> Iterator[Ref]:
@@ -78,13 +80,13 @@ def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None,
     ref = checked(node)
     found = find(ref, namespace)
     if isinstance(found, TableName):
-        _name_table(node, ref, found)
+        _name_table(made, node, ref, found)
         made.tables.setdefault(found, []).append(node)
         return
     inner = found.query.copy()
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True))
     holder = exp.Subquery(this=inner, alias=alias.copy())
-    _strip_namespace(node, ref)
+    _strip_namespace(made, node, ref)
     for key in ("joins", "pivots", "sample"):
         if node.args.get(key):
             holder.set(key, node.args[key])
@@ -114,20 +116,22 @@ def checked(node: exp.Table) -> Ref:
     return Ref(node.name, node.db or None)
 
 
-def _name_table(node: exp.Table, ref: Ref, table: TableName) -> None:
+def _name_table(made: Resolved, node: exp.Table, ref: Ref, table: TableName) -> None:
     if not node.args.get("alias"):
         node.set("alias", exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True)))
-    _strip_namespace(node, ref)
+    _strip_namespace(made, node, ref)
     node.set("this", exp.to_identifier(str(table), quoted=True))
     node.set("db", None)
 
 
-def _strip_namespace(node: exp.Table, ref: Ref) -> None:
+def _strip_namespace(made: Resolved, node: exp.Table, ref: Ref) -> None:
     """Turns `chat.messages.id` into `messages.id`: from here on, the table is known by its alias."""
     select = node.find_ancestor(exp.Select)
     if ref.namespace is None or select is None:
         return
-    for column in select.find_all(exp.Column):
+    if id(select) not in made.qualified:
+        made.qualified[id(select)] = [column for column in select.find_all(exp.Column) if column.args.get("db")]
+    for column in made.qualified[id(select)]:
         if (
             column.table.lower() == ref.name.lower()
             and column.args.get("db")
@@ -138,26 +142,39 @@ def _strip_namespace(node: exp.Table, ref: Ref) -> None:
 
 def _named(tree: exp.Expr) -> Iterator[exp.Table]:
     """The nodes in FROM that are names, except those of CTEs."""
+    places: dict[int, _Places] = {}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not (not node.db and node.name.lower() in _visible_ctes(node)):
+        if isinstance(node.this, exp.Identifier) and (node.db or not _names_cte(node, places)):
             yield node
 
 
-def _visible_ctes(node: exp.Expr) -> Iterator[str]:
-    """Names of the CTEs that SQL's scoping lets a node see, in lower case."""
-    inside: exp.Expr | None = None
-    child, parent = node, node.parent
+@dataclass(frozen=True)
+class _Places:
+    """The CTEs of one WITH: the first place of each name, in lower case, and the place of each node."""
+
+    names: dict[str, int]
+    nodes: dict[int, int]
+
+    @classmethod
+    def of(cls, with_: exp.With) -> _Places:
+        names: dict[str, int] = {}
+        for place, each in enumerate(with_.expressions):
+            names.setdefault(each.alias.lower(), place)
+        return cls(names, {id(each): place for place, each in enumerate(with_.expressions)})
+
+
+def _names_cte(node: exp.Table, places: dict[int, _Places]) -> bool:
+    """Whether SQL's scoping lets the node see a CTE of its name: of a CTE before its own, or of its own if it is recursive."""
+    name = node.name.lower()
+    child: exp.Expr = node
+    parent = node.parent
     while parent is not None:
-        with_ = parent.args.get("with_")
-        if isinstance(child, exp.CTE) and isinstance(parent, exp.With):
-            inside = child
-            for earlier in parent.expressions:
-                if earlier is child:
-                    break
-                yield earlier.alias.lower()
-            if parent.recursive:
-                yield inside.alias.lower()
-        elif with_ is not None and child is not with_:
-            for each in with_.expressions:
-                yield each.alias.lower()
+        with_ = parent if isinstance(parent, exp.With) else parent.args.get("with_")
+        if with_ is not None and child is not with_:
+            known = places.get(id(with_)) or places.setdefault(id(with_), _Places.of(with_))
+            first = known.names.get(name)
+            own = known.nodes.get(id(child), 0) if with_ is parent else None
+            if first is not None and (own is None or first < own or (with_.recursive and child.alias.lower() == name)):
+                return True
         child, parent = parent, parent.parent
+    return False

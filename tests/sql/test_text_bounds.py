@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from lakewarden import Lakehouse, Settings
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.settings import SqlSettings
 from lakewarden.sql import parse
 from lakewarden.sql.parse import parse as parsed
+from lakewarden.sql.queries import literal_forms
 from lakewarden.sql.results import Affected, Rows
+from lakewarden.sql.statements.rows import Query
 from lakewarden.sql.text_bounds import TextBounds
 
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, v TEXT)"
@@ -96,3 +101,32 @@ def test_columns_of_one_name_are_told_apart(lake: Lakehouse) -> None:
     (wide,) = lake.session(user="ada").sql(f"SELECT {', '.join(['1'] * 3000)}")
     assert isinstance(wide, Rows)
     assert len(set(wide.columns)) == 3000
+
+
+@pytest.mark.parametrize("call", ["DATE (", "row("])
+def test_a_nesting_that_would_be_tried_in_ever_more_ways_is_refused(lake: Lakehouse, call: str) -> None:
+    """sqlglot tries some calls as two things, and each call within them as two."""
+    with pytest.raises(BadSyntax, match="too many ways"):
+        lake.session(user="ada").sql(f"SELECT {call * 60}1{')' * 60}")
+
+
+def test_a_column_is_looked_for_once_in_each_select(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through CTEs that name the one before twice there are 2 to the power of their number ways to it."""
+    later = ", ".join(f"c{n} AS (SELECT * FROM c{n - 1} a, c{n - 1} b)" for n in range(1, 20))
+    text = f"WITH c0 AS (SELECT * FROM t), {later} SELECT * FROM c19 WHERE id = '550E8400-E29B-41D4-A716-446655440000'"
+    (placed,) = parsed(text)
+    assert isinstance(placed.statement, Query)
+    query = placed.statement.query
+    (table,) = (node for node in query.find_all(exp.Table) if node.name == "t")
+    schema = TableSchema(1, (SchemaColumn(1, "id", ColumnType.parse("UUID"), True, None),), ("id",))
+    looked: list[str] = []
+    of_source = literal_forms._Columns._of_source
+
+    def counted(columns: literal_forms._Columns, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
+        looked.append(name)
+        return of_source(columns, source, name, depth)
+
+    monkeypatch.setattr(literal_forms._Columns, "_of_source", counted)
+    literal_forms.take_kept_forms(query, {id(table): schema})
+    assert len(looked) < 100
+    assert "550e8400-e29b-41d4-a716-446655440000" in query.sql()

@@ -5,7 +5,7 @@ microseconds. DuckDB then compares values of the same form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -64,6 +64,8 @@ def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
 @dataclass(frozen=True)
 class _Columns:
     schemas: Schemas
+    known: dict[tuple[int, str, str], frozenset[ColumnType]] = field(default_factory=dict)
+    """By SELECT, column and source: CTEs that name the one before twice are 2 to the power of their number ways to a column."""
 
     def type_of(self, column: exp.Column) -> ColumnType | None:
         """The type of the table's column that a query's column comes from; None if it is ambiguous."""
@@ -73,14 +75,19 @@ class _Columns:
         """Searches the SELECT around the node, then the enclosing ones, as SQL's scoping does."""
         select = at.find_ancestor(exp.Select)
         while select is not None and depth:
-            kinds = [
-                self._of_source(each, name, depth) for each in _sources(select) if source in ("", each.alias_or_name.lower())
-            ]
-            found = [kind for kind in kinds if kind is not None]
+            found = self._of_select(select, name.lower(), source, depth)
             if found:
-                return found[0] if len(set(found)) == 1 else None
+                return next(iter(found)) if len(found) == 1 else None
             select = select.find_ancestor(exp.Select)
         return None
+
+    def _of_select(self, select: exp.Select, name: str, source: str, depth: int) -> frozenset[ColumnType]:
+        place = (id(select), name, source)
+        if place not in self.known:
+            named = (each for each in _sources(select) if source in ("", each.alias_or_name.lower()))
+            kinds = {self._of_source(each, name, depth) for each in named}
+            self.known[place] = frozenset(kind for kind in kinds if kind is not None)
+        return self.known[place]
 
     def _of_source(self, source: exp.Expr, name: str, depth: int) -> ColumnType | None:
         alias = source.args.get("alias")

@@ -56,15 +56,17 @@ def _takes_all(query: exp.Query, places: Sequence[exp.Table]) -> bool:
 
 
 def hide_seq(tables: Sequence[exp.Table]) -> None:
-    """Excludes `_seq` from `*` over a table that includes it."""
+    """Excludes `_seq` from `*` over tables that include it."""
+    selects: dict[int, tuple[exp.Select, set[str]]] = {}
     for table in tables:
         select = table.find_ancestor(exp.Select)
-        if select is None:
-            continue
+        if select is not None:
+            selects.setdefault(id(select), (select, set()))[1].add(table.alias_or_name.lower())
+    for select, names in selects.values():
         for projection in select.expressions:
             qualified = isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star)
             star = projection.this if qualified else projection
-            ours = not qualified or projection.table.lower() == table.alias_or_name.lower()
+            ours = not qualified or projection.table.lower() in names
             if isinstance(star, exp.Star) and ours and not _leaves_out(star):
                 star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(SEQ)])
 

@@ -69,7 +69,7 @@ class Worker:
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     env=_environment(),
-                    start_new_session=True,  # Ctrl-C at a terminal is for this process, which ends its workers
+                    process_group=0,  # Ctrl-C is for this process; in a session of its own, `nice` would have no effect
                 )
             except OSError as error:
                 ours.close()
