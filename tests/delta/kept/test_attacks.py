@@ -27,6 +27,7 @@ from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.delta.kept.signed import verified
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.sweep import sweep_fence
+from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
@@ -168,6 +169,10 @@ def test_a_table_that_asks_more_of_its_writers_is_not_kept(scope: ScopeTarget) -
     _flush(scope, 0, 1)
     deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
     _agrees(scope)
+    table = ScopeTable.open(scope.location)
+    assert table is not None
+    refresh_manifest(scope, table, system_clock())
+    assert b'"mac"' not in _text(scope)
     for number in (1, 2):
         _flush(scope, 10 * number, number)
         found = open_scope(scope)
