@@ -20,6 +20,8 @@ class Scale:
     """Scopes on which one statement a scope is measured, before it is extrapolated to all."""
     growth: tuple[int, ...]
     """Existing scopes, and dirty scopes; the first is also how many are dirty among the existing ones."""
+    quiet: tuple[int, ...]
+    """Scopes in which nothing is to do; most of them do not exist."""
     flushes: int
     """Of one scope, for its last to be compared with its 10th."""
     files: int
@@ -42,6 +44,7 @@ FULL = Scale(
     rounds=3,
     sample=15,
     growth=(100, 1_000, 10_000),
+    quiet=(10_000, 100_000, 1_000_000),
     flushes=500,
     files=6,
     appends=2_000,
@@ -59,6 +62,7 @@ SMALL = Scale(
     rounds=3,
     sample=5,
     growth=(100, 300, 1_000),
+    quiet=(1_000, 10_000, 100_000),
     flushes=100,
     files=6,
     appends=300,
@@ -76,6 +80,7 @@ TINY = Scale(
     rounds=1,
     sample=1,
     growth=(2, 4),
+    quiet=(3, 30),
     flushes=12,
     files=3,
     appends=5,
