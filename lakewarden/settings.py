@@ -92,6 +92,18 @@ class MaintenanceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     audit_retention_days: Annotated[
         int, Meta(ge=0, description="Days that entries stay in the audit log; then a vacuum removes them. 0 keeps them all.")
     ] = 365
+    look_hours: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Hours after which a scope is opened again although nothing is to do by what the state knows, so that"
+            " commits of other programs are noticed.",
+        ),
+    ] = 168
+    looks_per_run: Annotated[
+        int,
+        Meta(ge=0, description="The most scopes of a table that one run opens for that reason, the longest unseen first."),
+    ] = 1_000
     min_gain: Annotated[
         float,
         Meta(ge=0, le=1, description="Share of the files that an optimize must save; a rewrite that saves less is skipped."),

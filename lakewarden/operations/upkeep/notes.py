@@ -13,6 +13,9 @@ from lakewarden.rows.files import file_columns
 from lakewarden.state.floor_entries import NEVER, OPERATIONS, Known, Upkeep
 from lakewarden.target import ScopeTarget
 
+_LATER = 60 * 60 * 1000
+"""Milliseconds; a look is not noted more often for its time alone."""
+
 
 def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules: Rules, now: datetime) -> Upkeep:
     """What maintenance needs to know of the scope after this report, which has that state."""
@@ -40,9 +43,11 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules
 
 
 def is_news(known: Known, before: Known | None) -> bool:
-    """Whether a look found something else than what was known, besides its time."""
+    """Whether a look found something else than what was known, or came much later."""
     if before is None or before.upkeep is None or known.upkeep is None:
         return True
+    if known.upkeep.looked_at - before.upkeep.looked_at >= _LATER:
+        return True  # else the rolling look would come to the same scopes again
     looked_now = replace(before.upkeep, looked_at=known.upkeep.looked_at)
     return replace(before, deleted_upto=known.deleted_upto, upkeep=looked_now) != known
 

@@ -10,22 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 
 from lakewarden.access.rights import can
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.clock import to_millis
 from lakewarden.errors import Conflict, StorageRefused, StorageUnavailable
 from lakewarden.operations.upkeep.needs import Need
-from lakewarden.state.floor_entries import NOTHING, UNSEEN, FloorLocation
+from lakewarden.state.floor_entries import NO_TABLE, NOTHING, UNSEEN, FloorLocation
+from lakewarden.state.floor_objects import Summary
 from lakewarden.state.floors import Floor, floor_at
-from lakewarden.state.known_scopes import KnownScopes
+from lakewarden.state.known_scopes import KnownScopes, Rows
 from lakewarden.state.whole_floors import Whole, find_whole, keep_whole
 from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import Warehouse
 
 _ATTEMPTS = 10
+
+_HOT = timedelta(days=1)
+"""A scope with a commit since then is looked at before others."""
 
 _ONE_SCOPE = "shared"
 """Instead of the registry's version, where a table has one scope, which is not registered."""
@@ -37,6 +43,32 @@ class Selected:
 
     users: tuple[str | None, ...]
     quiet: int
+
+
+@dataclass(frozen=True)
+class RollingLook:
+    """Opens at most so many scopes that were not looked at since a moment. Milliseconds."""
+
+    before: int
+    hot_since: int
+    most: int
+
+    @classmethod
+    def of(cls, warehouse: Warehouse) -> RollingLook:
+        now, settings = warehouse.clock(), warehouse.settings.maintenance
+        hours = timedelta(hours=settings.look_hours)
+        return cls(to_millis(now - hours), to_millis(now - _HOT), settings.looks_per_run)
+
+    def is_due(self, summary: Summary) -> bool:
+        return self.most > 0 and summary.looked_at <= self.before
+
+    def rows(self, scopes: KnownScopes, quiet: Rows) -> Rows:
+        """The hot ones first, then those that were looked at longest ago."""
+        old = np.flatnonzero(quiet & (scopes["looked_at"] <= self.before) & (scopes["compacted"] != NO_TABLE))
+        cold = scopes["committed_at"][old] < self.hot_since
+        chosen = np.zeros(len(scopes), np.bool_)
+        chosen[old[np.lexsort((scopes["looked_at"][old], cold))[: self.most]]] = True
+        return chosen
 
 
 def select(warehouse: Warehouse, catalog: Catalog, table: Table, need: Need) -> Selected:
@@ -57,9 +89,11 @@ def _selected(warehouse: Warehouse, catalog: Catalog, table: Table, need: Need) 
     whole = find_whole(warehouse.state, table.id, registry)
     if whole is None or not whole.holds(scan) or _settled(warehouse, catalog, table) > scan.position:
         return _compared(warehouse, catalog, table, need, registry)
-    if not any(head.summary is None or need.anywhere(head.summary) for head in scan.heads.values()):
+    rolling = RollingLook.of(warehouse)
+    summaries = [head.summary for head in scan.heads.values()]
+    if not any(summary is None or need.anywhere(summary) or rolling.is_due(summary) for summary in summaries):
         return Selected((), whole.users)
-    return _opened(warehouse, table, whole, _due(floor.parts(scan.heads).values(), need))
+    return _opened(warehouse, table, whole, _due(floor.parts(scan.heads).values(), need, rolling))
 
 
 def _opened(warehouse: Warehouse, table: Table, whole: Whole, due: Iterable[str]) -> Selected:
@@ -69,14 +103,21 @@ def _opened(warehouse: Warehouse, table: Table, whole: Whole, due: Iterable[str]
     return Selected(users, whole.users - len(users))
 
 
-def _due(parts: Iterable[KnownScopes], need: Need) -> list[str]:
+def _due(parts: Iterable[KnownScopes], need: Need, rolling: RollingLook) -> list[str]:
     """The keyed hashes of the scopes that may need the operation, by the newest note of each."""
     parts = list(parts)
     scopes = [part.table.column("scope").combine_chunks() for part in parts]
-    maybe = pa.concat_arrays([scope.filter(pa.array(need.rows(part))) for scope, part in zip(scopes, parts, strict=True)])
+    found = [need.rows(part) | (part["looked_at"] <= rolling.before) for part in parts]
+    maybe = pa.concat_arrays([scope.filter(pa.array(rows)) for scope, rows in zip(scopes, found, strict=True)])
     notes = (part.among(maybe) for part in parts)
     newest = KnownScopes.union(notes)
-    return newest.hexadecimal(need.rows(newest))
+    return newest.hexadecimal(_rows(newest, need, rolling))
+
+
+def _rows(newest: KnownScopes, need: Need, rolling: RollingLook) -> Rows:
+    due = need.rows(newest)
+    looked: Rows = due | rolling.rows(newest, ~due)
+    return looked
 
 
 def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, need: Need, registry: str) -> Selected:
@@ -88,7 +129,7 @@ def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, need: Need, 
     _restored(warehouse, catalog, table, floor)
     scan = floor.scan()
     known = KnownScopes.union(floor.parts(scan.heads).values())
-    due = set(known.hexadecimal(need.rows(known)))
+    due = set(known.hexadecimal(_rows(known, need, RollingLook.of(warehouse))))
     there = set(known.hexadecimal(np.ones(len(known), np.bool_)))
     unknown = [mark for mark in registered if mark not in there]
     if not unknown:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Lakehouse
+from lakewarden.clock import system_clock
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
-from lakewarden.settings import CompactionSettings, Settings
+from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
 from lakewarden.state.floors import floor_at
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -94,6 +96,21 @@ def test_a_strangers_commit_is_missed_until_a_look_which_notes_it(lake: Lakehous
     assert _opened(lake.optimize()) == set()
     assert _planned(lake.optimize(look=True, dry_run=True)) == {"cyd"}
     assert _opened(lake.optimize()) == {"cyd"}
+
+
+def test_a_rolling_look_finds_a_strangers_commit_a_few_scopes_at_a_time(lake: Lakehouse) -> None:
+    path = str(scope_path(lake, "cyd"))
+    write_deltalake(path, DeltaTable(path).to_pyarrow_table(), mode="append")
+    later = Settings(compaction=SETTINGS.compaction, maintenance=MaintenanceSettings(looks_per_run=2))
+
+    def next_week() -> datetime:
+        return system_clock() + timedelta(days=8)
+
+    with Lakehouse.open(lake.warehouse.uri, settings=later, clock=next_week) as aged:
+        first, second, third = (_opened(aged.compact(dry_run=True)) for _ in range(3))
+        assert (len(first), len(second), len(third)) == (2, 1, 0)
+        assert first | second == set(USERS)
+        assert _opened(aged.optimize(dry_run=True)) == {"cyd"}
 
 
 def _all(lake: Lakehouse) -> None:
