@@ -16,6 +16,7 @@ from lakewarden.clock import system_clock
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
+from lakewarden.state.floor_entries import ON_STORAGES
 from lakewarden.state.floors import floor_at
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -127,7 +128,12 @@ def _comparisons(lake: Lakehouse) -> None:
     shutil.rmtree(_known(lake).parent / "whole")
 
 
-@pytest.mark.parametrize("lost", [_all, _half, _comparisons])
+def _both_copies(lake: Lakehouse) -> None:
+    _all(lake)
+    shutil.rmtree(Path(lake.warehouse.uri) / "data" / ON_STORAGES)
+
+
+@pytest.mark.parametrize("lost", [_all, _half, _comparisons, _both_copies])
 @pytest.mark.parametrize("process", ["same", "new"])
 def test_a_state_that_was_lost_is_right_again_by_itself(lake: Lakehouse, lost: Callable[[Lakehouse], None], process: str) -> None:
     _write(lake, "bob", 1)
@@ -146,23 +152,25 @@ def _planned(reports: list[ScopeReport]) -> set[str | None]:
 
 
 @pytest.mark.parametrize("process", ["same", "new"])
+@pytest.mark.parametrize("newcomers", [(), ("dee",)])
 def test_a_state_that_was_replaced_by_an_older_one_is_right_again_by_itself(
-    lake: Lakehouse, tmp_path: Path, process: str
+    lake: Lakehouse, tmp_path: Path, newcomers: tuple[str, ...], process: str
 ) -> None:
     old = tmp_path / "old"
     for family in ("known", "whole"):
         shutil.copytree(_known(lake).parent / family, old / family)
     _write(lake, "bob", 1)
-    _write(lake, "dee", 0)
-    _write(lake, "dee", 1)
+    for user in newcomers:
+        _write(lake, user, 0)
+        _write(lake, user, 1)
     for family in ("known", "whole"):
         shutil.rmtree(_known(lake).parent / family)
         shutil.copytree(old / family, _known(lake).parent / family)
     if process == "new":
         _new_process()
-    assert _planned(lake.compact(dry_run=True)) == {"bob", "dee"}
-    assert {report.scope.user for report in lake.compact() if report.outcome == "done"} == {"bob", "dee"}
-    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
+    assert _planned(lake.compact(dry_run=True)) == {"bob", *newcomers}
+    assert {report.scope.user for report in lake.compact() if report.outcome == "done"} == {"bob", *newcomers}
+    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 3 + len(newcomers))
 
 
 def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> None:
