@@ -193,6 +193,7 @@ def test_an_answer_that_was_not_read_to_its_end_is_no_other_query_s(workers: Wor
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
+    workers.run("SELECT 1", {}, _LIMITS)
     with monkeypatch.context() as patch:
         patch.setattr(frames, "receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
