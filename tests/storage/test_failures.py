@@ -8,6 +8,7 @@ from lakewarden.errors import StorageRefused
 from lakewarden.storage.failures import failure_of
 
 _DENIED = "in 47.4ms - Server returned non-2xx status code: 403 Forbidden"
+_AZURE = "http://169.254.169.254/metadata/identity/oauth2/token"
 _GCS = "computeMetadata/v1/instance/service-accounts/default/token?audience=https%3A%2F%2Fwww.googleapis.com"
 
 
@@ -18,7 +19,7 @@ _GCS = "computeMetadata/v1/instance/service-accounts/default/token?audience=http
         (f"Generic S3 error: Error performing GET http://169.254.170.2/v2/credentials/1 {_DENIED}", "AWS_ACCESS_KEY_ID"),
         (f"Error performing token request: Error performing GET http://169.254.169.254/{_GCS} {_DENIED}", "GOOGLE_APPLICATION"),
         (
-            f"Error performing token request: Error performing GET http://169.254.169.254/metadata/identity/oauth2/token {_DENIED}",
+            f"Error performing token request: Error performing GET {_AZURE} {_DENIED}",
             "AZURE_STORAGE_ACCOUNT_KEY",
         ),
     ],
