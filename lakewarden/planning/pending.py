@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakewarden.arrays import numbers, texts
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
 from lakewarden.clock import to_micros
 from lakewarden.log.view import LogView
@@ -54,7 +55,7 @@ class PendingScopes(Sequence[Pending]):
         """Every scope with hot rows, oldest first. `views` by log id."""
         found = [(table, views[table.log_id].counts) for table in sorted(tables, key=_label) if table.log_id in views]
         lengths = [len(counts.rows) for _, counts in found]
-        users = pa.concat_arrays([pa.array([], pa.string()), *(counts.users for _, counts in found)])
+        users = pa.concat_arrays([texts(()), *(counts.users for _, counts in found)])
         columns = [
             np.repeat(np.arange(len(found)), lengths),
             *(_joined([getattr(counts, name) for _, counts in found]) for name in ("rows", "bytes", "oldest")),
@@ -92,7 +93,7 @@ class PendingScopes(Sequence[Pending]):
 
     def taken(self, at: NDArray[np.int64]) -> PendingScopes:
         """The scopes at these indices."""
-        users = self.users.take(cast("Any", pa.array(at)))
+        users = self.users.take(numbers(at))
         return PendingScopes(self.tables, self.which[at], users, self.rows[at], self.bytes[at], self.oldest[at])
 
     def due(self, now: datetime) -> PendingScopes:

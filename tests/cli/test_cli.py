@@ -323,7 +323,7 @@ def test_an_id_that_would_command_the_terminal_is_one_line_of_a_table(lake: Lake
 
 def test_a_scope_that_fails_is_a_failed_command_and_the_others_are_done(lake: Lakehouse, call: Call) -> None:
     lake.table(NOTES).write(notes({7: "hot"}), user="bob")
-    (scope_path(lake, "ann") / "_delta_log" / f"{1:020d}.json").unlink()
+    (scope_path(lake, "ann") / "_delta_log" / f"{2:020d}.json").unlink()
     answer = call("flush", NOTES, "--format", "json")
     code, message = answer.failure
     assert code == "CORRUPT"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakewarden.arrays import numbers, texts
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 
@@ -41,7 +42,7 @@ class Columns(Sequence[RowRange]):
         if isinstance(ranges, Columns):
             return ranges
         fields = list(zip(*ranges, strict=True))[2:] if ranges else [()] * 7
-        return cls(key, put_id, pa.array(fields[0], pa.string()), *(np.array(each, np.int64) for each in fields[1:]))
+        return cls(key, put_id, texts(fields[0]), *(np.array(each, np.int64) for each in fields[1:]))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,10 +74,10 @@ class Columns(Sequence[RowRange]):
 
     def taken(self, which: Numbers | Mask) -> Columns:
         """The chunks at these indices, or where the mask is true."""
-        at = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        at = np.asarray(np.flatnonzero(which) if which.dtype == np.bool_ else which, np.int64)
         if len(at) == len(self) and which.dtype == np.bool_:
             return self
-        return Columns(self.key, self.put_id, self.users.take(cast("Any", pa.array(at))), *(each[at] for each in self._numbers))
+        return Columns(self.key, self.put_id, self.users.take(numbers(at)), *(each[at] for each in self._numbers))
 
     def of_users(self, users: Collection[str]) -> Columns:
         """Those users' chunks."""
@@ -84,12 +85,12 @@ class Columns(Sequence[RowRange]):
 
     def has_user(self, users: Collection[str]) -> Mask:
         """Where a chunk is one of these users'."""
-        return np.asarray(pc.is_in(self.users, value_set=pa.array(users, pa.string())))
+        return np.asarray(pc.is_in(self.users, value_set=texts(users)))
 
     def settled(self, marks: Mapping[str, int]) -> Mask:
         """Where a chunk is at or below its user's mark."""
         if not marks:
             return np.zeros(len(self), np.bool_)
-        found = pc.index_in(self.users, value_set=pa.array(marks.keys(), pa.string())).fill_null(len(marks))
+        found = pc.index_in(self.users, value_set=texts(marks.keys())).fill_null(len(marks))
         upto = np.array([*marks.values(), NOTHING], np.int64)[np.asarray(found)]
         return np.asarray(self.last_seqs <= upto)

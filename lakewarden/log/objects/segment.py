@@ -23,8 +23,8 @@ from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from lakewarden.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Chunk, Payload, RowRange
 from lakewarden.log.objects.columns import MANY, Columns, Numbers
@@ -188,7 +188,7 @@ def _ranges(
     if chunks < MANY:
         return tuple(RowRange(key, fixed.put_id, *each) for each in zip(users, *numbers, strict=False))
     arrays = (np.fromiter(each, np.int64, chunks) for each in numbers)
-    return Columns(key, fixed.put_id, pa.array(users, pa.string()), *arrays)
+    return Columns(key, fixed.put_id, texts(users), *arrays)
 
 
 def _offsets(start: int, lengths: list[int]) -> Iterator[int]:
