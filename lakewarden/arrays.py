@@ -25,3 +25,15 @@ def numbers(values: NDArray[np.int64]) -> pa.Array[Any]:
     """Returns an array of 64-bit integers, which shares the memory of `values` where that is contiguous."""
     found = np.ascontiguousarray(values, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found.data)])
+
+
+def values(column: pa.ChunkedArray[Any]) -> NDArray[Any]:
+    """Returns the values of a column of 64-bit integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
+    found = column.combine_chunks()
+    data: Any = found.buffers()[1]
+    start, end = found.offset, found.offset + len(found)
+    if data is None:
+        return np.zeros(0, np.int64)
+    if pa.types.is_boolean(found.type):
+        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little", count=end)[start:].astype(np.bool_)
+    return np.frombuffer(data, np.int64)[start:end]

@@ -89,8 +89,8 @@ class Maintenance:
     def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one.
 
-        Over whole tables, this opens the scopes that may need it, by what the state knows of them; one report for each
-        table counts the others (metric `scopes_quiet`). Optimize and vacuum do the same.
+        Over whole tables, this opens the scopes that may need it, by what the state knows of them. The others are
+        `skipped`, with the metric `scopes_quiet`: more than a hundred of a table in one report. Optimize and vacuum do the same.
 
         Args:
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.connection import Location
 from lakewarden.errors import Corrupt
 from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
 from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.operations.presence import Presence
 from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.operations.upkeep.needs import Need, OldRemains, OtherRule
@@ -22,7 +24,10 @@ from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
 QUIET = "scopes_quiet"
-"""The metric of a report for the scopes of a table that were not opened."""
+"""The metric of a report on scopes that were not opened: how many."""
+
+_LISTED = 100
+"""Quiet scopes of a table that are reported one by one."""
 
 
 def maintain(
@@ -30,9 +35,9 @@ def maintain(
 ) -> list[ScopeReport]:
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
-    Scopes in which nothing is to do, by what the state knows, are not opened: one report for each table counts them. A
-    request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read fail, and those of
-    the others are done.
+    Scopes in which nothing is to do, by what the state knows, are not opened; where a table has many of them, one report counts
+    them. A request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read fail, and
+    those of the others are done.
 
     Raises:
         NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
@@ -70,7 +75,8 @@ def _chosen_of(
     warehouse: Warehouse, catalog: Catalog, table: Table, options: Options
 ) -> tuple[list[ScopeTarget], list[ScopeReport]]:
     need = _need(warehouse, table, options)
-    if need is None:
+    away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
+    if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
         return targets_of(warehouse, catalog, [str(table.name)], None), []
     found = select(warehouse, catalog, table, need)
     targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
@@ -94,16 +100,19 @@ def _need(warehouse: Warehouse, table: Table, options: Options) -> Need | None:
 
 
 def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Options, found: Selected) -> list[ScopeReport]:
+    """A report for each quiet scope; of many, one that counts them."""
     if not found.quiet:
         return []
-    count = "1 scope" if found.quiet == 1 else f"{found.quiet} scopes"
-    return [
-        ScopeReport(
-            Scope(table.name),
-            operation_of(options),
-            "skipped",
-            warehouse.location(catalog.storages[table.options.storage_id]),
-            reason=f"nothing to do in {count}, by what the state knows",
-            metrics={QUIET: found.quiet},
-        )
-    ]
+    reason = "nothing to do, by what the state knows"
+    if found.quiet > _LISTED:
+        place = warehouse.location(catalog.storages[table.options.storage_id])
+        reason = f"nothing to do in {found.quiet} scopes, by what the state knows"
+        return [_quiet(Scope(table.name), options, place, reason, found.quiet)]
+    opened = set(found.users)
+    scopes = [scope for scope in scopes_of(warehouse, table, None) if scope.user not in opened]
+    places = [warehouse.bare_target(catalog, table, scope.user).location for scope in scopes]
+    return [_quiet(scope, options, place, reason, 1) for scope, place in zip(scopes, places, strict=True)]
+
+
+def _quiet(scope: Scope, options: Options, place: Location, reason: str, scopes: int) -> ScopeReport:
+    return ScopeReport(scope, operation_of(options), "skipped", place, reason=reason, metrics={QUIET: scopes})

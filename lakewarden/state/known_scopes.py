@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakewarden.arrays import values
 from lakewarden.state.floor_entries import UNSEEN, Known, Upkeep
 
 _HASH: pa.DataType = cast("Any", pa.binary(16))
@@ -95,7 +96,7 @@ class KnownScopes:
 
     @cached_property
     def _columns(self) -> dict[str, Numbers]:
-        return {name: np.asarray(self.table.column(name)) for name in SCHEMA.names[1:]}
+        return {name: values(self.table.column(name)) for name in SCHEMA.names[1:]}
 
     def without_upkeep(self) -> KnownScopes:
         return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))

@@ -84,6 +84,7 @@ def test_compact_and_optimize_book_what_they_did_and_say_what_they_skipped(
     assert [event.metadata["operation"].value for event in materialized(instance)[:-before]] == ["compact"]
     output = next(event for event in result.all_node_events if event.is_successful_output)
     assert output.step_output_data.metadata["metrics/scopes_quiet"].value == 3
+    assert output.step_output_data.metadata["scopes/skipped"].value == 3
     assert run_job(optimize_job, {"tables": [MESSAGES], "zorder": ["id"]}).success
     assert contents(chat, "ada") == {0: "ada 0", 1: "ada 1", **{100 + version: "later" for version in range(6)}}
 

@@ -58,11 +58,19 @@ def _new_process() -> None:
 
 
 @pytest.mark.parametrize("operation", ["compact", "optimize", "vacuum"])
-def test_quiet_scopes_are_counted_and_not_opened(lake: Lakehouse, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_scopes_are_reported_and_not_opened(lake: Lakehouse, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakewarden.delta.scope.open_place", None)
     reports = getattr(lake, operation)(NOTES)
     assert (_opened(reports), _quiet(reports)) == (set(), 3)
-    (one,) = reports
+    assert [(report.scope.user, report.outcome) for report in reports] == [(user, "skipped") for user in sorted(USERS)]
+    assert {report.reason for report in reports} == {"nothing to do, by what the state knows"}
+    assert lake.plan() == []
+
+
+def test_many_quiet_scopes_are_counted(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakewarden.operations.whole_tables._LISTED", 2)
+    (one,) = lake.compact(NOTES)
+    assert _quiet([one]) == 3
     assert (one.outcome, one.scope.user, one.reason) == (
         "skipped",
         None,
@@ -74,7 +82,8 @@ def test_quiet_scopes_are_counted_and_not_opened(lake: Lakehouse, operation: str
 def test_only_what_has_something_to_do_is_opened(lake: Lakehouse) -> None:
     _write(lake, "bob", 1)
     reports = lake.compact()
-    assert [(report.scope.user, report.outcome) for report in reports] == [("bob", "done"), (None, "skipped")]
+    assert _opened(reports) == {"bob"}
+    assert {report.scope.user: report.outcome for report in reports} == {"ann": "skipped", "bob": "done", "cyd": "skipped"}
     assert _quiet(reports) == 2
     assert _opened(lake.compact()) == set()
 
