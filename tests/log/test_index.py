@@ -112,6 +112,19 @@ def test_an_index_that_the_first_read_holds_costs_no_other(store: Store, monkeyp
     assert not store.calls
 
 
+def test_a_long_head_is_of_one_object_whatever_gets_its_name_meanwhile(store: Store) -> None:
+    store.create("s", _packed(300))
+
+    def replace(_call: str, _key: str) -> None:
+        store.after = lambda call, key: None
+        store.delete(["s"])
+        store.create("s", pack_segment("cd" * 16, 3, 5, [Chunk(f"v{number:02}", 1, b"x") for number in range(400)]))
+
+    store.after = replace
+    header = read_segment(store, "s", 7)
+    assert (header.put_id, header.rows, [each.user for each in header.of({"v77"})]) == ("cd" * 16, 400, ["v77"])
+
+
 def test_a_head_that_is_damaged_is_corrupt(store: Store) -> None:
     with pytest.raises(Corrupt, match="the index of s cannot be read: its checksum is another one"):
         _read(store, _packed().replace(b'"u03"', b'"u02"'))

@@ -219,13 +219,14 @@ class _Fixed(NamedTuple):
 
 
 def _read_header(store: ObjectStore, key: str) -> tuple[_Fixed, bytes]:
-    """Returns the first bytes of the object, with the whole header."""
-    data = store.get_range(key, 0, _FIRST_READ)
-    fixed = _fixed(key, data)
-    if len(data) < fixed.end:
-        # The rest alone is read, and may be of another object by now: the id in front of each chunk tells.
-        data += store.get_range(key, len(data), fixed.end - len(data))
-    return fixed, data
+    """Returns the first bytes of the object, with the whole header, in one piece: another object may get its name meanwhile."""
+    length = _FIRST_READ
+    while True:
+        data = store.get_range(key, 0, length)
+        fixed = _fixed(key, data)
+        if fixed.end <= length:
+            return fixed, data
+        length = fixed.end
 
 
 def _decoded(key: str, fixed: _Fixed, data: bytes) -> dict[str, Any]:
