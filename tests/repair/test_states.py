@@ -47,7 +47,7 @@ def test_a_repair_brings_back_what_is_left(damaged: Scene, state: State) -> None
     _mount(damaged, state)
     before = _contents(damaged)
     planned = damaged.lake().repair(dry_run=True, restored=state.restored)
-    assert _contents(damaged) == before, "a dry run changes nothing"
+    assert _without_plans(_contents(damaged)) == before, "a dry run only keeps its plan"
 
     done = damaged.lake().repair(restored=state.restored)
 
@@ -122,6 +122,10 @@ def _said(door: Callable[[Scene], str], scene: Scene) -> str:
         return door(scene)
     except LakewardenError as error:
         return error.code
+
+
+def _without_plans(contents: dict[str, bytes]) -> dict[str, bytes]:
+    return {key: data for key, data in contents.items() if "/_lakewarden/plans/" not in key}
 
 
 def _contents(scene: Scene) -> dict[str, bytes]:
