@@ -26,11 +26,13 @@ def test_write(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_query(tmp_path: Path) -> None:
-    kept, calls, not_kept = query.run(TINY, tmp_path).tables
+    kept, calls, in_a_worker, beside, not_kept = query.run(TINY, tmp_path).tables
     for table in (kept, not_kept):
         assert [row[0] for row in table.rows] == ["point look-up", "count", "aggregate"]
     assert [row[0] for row in calls.rows] == ["SELECT 1", "point look-up"]
-    assert all(len(row) == len(calls.head) for row in calls.rows)
+    for table in (calls, in_a_worker, beside):
+        assert table.rows
+        assert all(len(row) == len(table.head) for row in table.rows)
 
 
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])

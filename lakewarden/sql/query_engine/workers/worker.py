@@ -153,6 +153,7 @@ class Worker:
 
 def _environment() -> dict[str, str]:
     found = {name: os.environ[name] for name in _SHARED if name in os.environ}
-    paths = os.pathsep.join(str(Path(each).absolute()) for each in sys.path)
+    directories = (Path(each).absolute() for each in sys.path)  # Spark adds archives, none of which a worker needs
+    paths = os.pathsep.join(str(each) for each in directories if each.is_dir())
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return found | one_thread | {"PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
