@@ -17,7 +17,7 @@ from tests.log.simulation.search import first_failure, replayed
 from tests.log.simulation.world import Broken
 
 _SHARES = 10
-_SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "400" if FAST else "10000")) // _SHARES
+_SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "200" if FAST else "10000")) // _SHARES
 _FOUND_WITHIN = 20_000
 _RARE = (
     "a cut counts without the listing",

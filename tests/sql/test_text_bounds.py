@@ -39,6 +39,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "setting"), _TOO_LONG.values(), ids=_TOO_LONG)
 def test_a_text_beyond_its_bounds_is_refused_before_it_is_parsed(
     lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, text: str, setting: str

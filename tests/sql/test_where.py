@@ -12,6 +12,8 @@ from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.query_engine.workers import engine, worker
 from lakewarden.sql.results import Rows
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 _TABLE = "CREATE NAMESPACE app; CREATE USER TABLE app.t (id BIGINT PRIMARY KEY, v TEXT)"
 _ALL = (
     "INSERT INTO app.t VALUES (1, upper('a')), (2, 'b') ON CONFLICT DO UPDATE SET v = excluded.v || '!'",

@@ -29,6 +29,8 @@ from lakewarden.sql.query_engine.workers.worker import Bounds, Worker
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 _LIMITS = Limits(PATIENCE, 1 << 24)
 _SMALL = SqlSettings(memory_bytes=1 << 26, workers=2, threads=1)
 _ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c"
