@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
 
-from jobs.sqlite import relaxed
+from jobs.event_log.sqlite import relaxed
 from lakewarden.clock import random_id
 
 BATCH = 500

@@ -12,8 +12,8 @@ from pydantic import Field
 from assets.metadata import table_value
 from assets.tables import asset_key
 from jobs.behind import book_behind
+from jobs.event_log.forgetting import Forgotten, forget_user
 from jobs.failures import RETRIES, declined
-from jobs.forgetting import Forgotten, forget_user
 from jobs.selection import check_plan, plan_field
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse

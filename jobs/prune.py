@@ -7,9 +7,9 @@ import dagster as dg
 from pydantic import Field
 
 from assets.tables import asset_key
+from jobs.event_log.pruning import prune as prune_events
+from jobs.event_log.sweeping import Storages
 from jobs.failures import RETRIES, declined
-from jobs.pruning import prune as prune_events
-from jobs.sweeping import Storages
 from jobs.tags import job_tags
 from lakewarden.lakehouse import Lakehouse
 

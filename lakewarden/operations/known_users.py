@@ -22,7 +22,7 @@ def check_known(warehouse: Warehouse, user: str, tables: Sequence[str] = ()) -> 
     """Checks that there is a trace of the user: in the catalog, a table, the log, an export, an erasure, or a place of data.
 
     Raises:
-        NotFound: there is none, or one of these tables does not exist.
+        NotFound: there is no trace, or one of these tables does not exist.
         InvalidArgument: the id is not valid, or a table is SHARED.
     """
     tables_of_users(warehouse.catalog.read(), tables)

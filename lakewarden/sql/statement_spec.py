@@ -18,7 +18,7 @@ Grammar = Callable[[Reader], Statement]
 
 @dataclass(frozen=True)
 class Ask:
-    """What the gate is asked before a statement runs: an act, and its table if it has one."""
+    """The check at the gate before a statement runs: an act, and its table if it has one."""
 
     act: Act
     table: Guarded | None = None

@@ -14,8 +14,8 @@ from dagster._core.storage.event_log import EventLogStorage
 from assets.tables import asset_key
 from jobs import batches
 from jobs.batches import log_events
+from jobs.event_log.sqlite import relaxed
 from jobs.events import Booked, book_events, register_users
-from jobs.sqlite import relaxed
 from lakewarden.connection import Location
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState

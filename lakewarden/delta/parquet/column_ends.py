@@ -58,18 +58,18 @@ def of_file(file: pq.FileMetaData, schema: pa.Schema) -> list[ColumnFacts]:
     """What a file's footer tells of its columns, which are those of `schema`."""
     groups = [file.row_group(number) for number in range(file.num_row_groups)]
     kinds = zip(schema.names, schema.types, strict=True)
-    return [_told([group.column(at) for group in groups], name, kind) for at, (name, kind) in enumerate(kinds)]
+    return [_facts([group.column(at) for group in groups], name, kind) for at, (name, kind) in enumerate(kinds)]
 
 
-def _told(chunks: Sequence[pq.ColumnChunkMetaData], name: str, kind: pa.DataType) -> ColumnFacts:
+def _facts(chunks: Sequence[pq.ColumnChunkMetaData], name: str, kind: pa.DataType) -> ColumnFacts:
     nulls, found = 0, []
     for chunk in chunks:
-        told = chunk.statistics
-        if told is None or (count := told.null_count) is None:  # values are long, or the writer was told to write none
+        statistics = chunk.statistics
+        if statistics is None or (count := statistics.null_count) is None:  # values are long, or the writer was set to write none
             return ColumnFacts(name, kind, None, None)
         nulls += count
         if count < chunk.num_values:
-            found.append(_ends(told, kind))
+            found.append(_ends(statistics, kind))
     known = [ends for ends in found if ends is not None]
     return ColumnFacts(name, kind, _widest(known) if known and len(known) == len(found) else None, nulls)
 
@@ -78,8 +78,8 @@ def _widest(found: Sequence[Ends]) -> Ends:
     return found[0] if len(found) == 1 else Ends(min(one.low for one in found), max(one.high for one in found))
 
 
-def _ends(told: pq.Statistics, kind: pa.DataType) -> Ends | None:
+def _ends(statistics: pq.Statistics, kind: pa.DataType) -> Ends | None:
     """None where Parquet has none, as for types without an order; and where there may be a NaN, which it does not tell."""
-    if kind.id in _FLOATING or not told.has_min_max:
+    if kind.id in _FLOATING or not statistics.has_min_max:
         return None
-    return Ends(told.min, told.max) if kind.id in _BOXED else Ends(told.min_raw, told.max_raw)
+    return Ends(statistics.min, statistics.max) if kind.id in _BOXED else Ends(statistics.min_raw, statistics.max_raw)

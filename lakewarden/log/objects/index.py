@@ -76,7 +76,7 @@ def _sum(put_id: bytes, text: bytes) -> bytes:
 
 
 class Index:
-    """The chunks of an object whose index is read block by block, when they are asked for."""
+    """The chunks of an object whose index is read block by block, when they are needed."""
 
     def __init__(self, key: str, put_id: str, head: bytes, start: int, base: int, read: Read) -> None:
         """

@@ -165,7 +165,7 @@ def _copies(warehouse: Warehouse, catalog: Catalog, table: Table) -> Iterator[Fl
 
 
 def _registered(warehouse: Warehouse, table: Table) -> dict[str, str | None]:
-    """The users of a table by keyed hash; the one scope of a SHARED table is nobody's."""
+    """The users of a table by keyed hash; the one scope of a SHARED table has no user."""
     if not can(table.type, "a scope per user"):
         return {warehouse.erasures.mark(""): None}
     return {warehouse.erasures.mark(user): user for user in warehouse.registry.users(table.id)}

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -110,10 +111,8 @@ class Worker:
         """Ends the process, if it has not ended, and returns its status."""
         self._connection.close()
         if self.usable:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 return self._process.wait(_END_SECONDS)  # it ends by itself, without a connection
-            except subprocess.TimeoutExpired:
-                pass
         self._process.kill()
         return self._process.wait()
 

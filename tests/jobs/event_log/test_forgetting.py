@@ -13,11 +13,11 @@ from dagster._core.storage.event_log.schema import SqlEventLogStorageMetadata
 from dagster._core.storage.runs.schema import RunStorageSqlMetadata
 from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
 
-from jobs import sweeping
 from jobs.erase import erase_job
+from jobs.event_log import sweeping
+from jobs.event_log.redacting import Names
 from jobs.flush import flush_job
 from jobs.record import record_job
-from jobs.redacting import Names
 from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, write

@@ -15,7 +15,7 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEventLogStorageTable
 from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
 
-from jobs.sweeping import Storages
+from jobs.event_log.sweeping import Storages
 from resources.alive import key_of
 
 _EVENTS = SqlEventLogStorageTable

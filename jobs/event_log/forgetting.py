@@ -16,10 +16,10 @@ from dagster._core.scheduler.instigation import TickStatus
 from dagster._serdes import serialize_value
 
 from assets.tables import asset_key, partitions_name
-from jobs.redacting import Names
+from jobs.event_log.redacting import Names
+from jobs.event_log.sqlite import overwriting
+from jobs.event_log.sweeping import Storages, sweep
 from jobs.selection import op_config
-from jobs.sqlite import overwriting
-from jobs.sweeping import Storages, sweep
 from jobs.tags import SCOPE
 from lakewarden.clock import system_clock
 from lakewarden.scope import TableName
@@ -41,8 +41,8 @@ def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableN
     storages = Storages.of(instance)
     names = Names(user, mark)
     with overwriting(instance.event_log_storage):
-        told = storages.naming(names) if storages else None
-        naming = [run for run in _runs(instance) if run.run_id != own_run and _is_told(instance, run, names, told)]
+        named = storages.naming(names) if storages else None
+        naming = [run for run in _runs(instance) if run.run_id != own_run and _names_user(instance, run, names, named)]
         left = tuple(run.run_id for run in naming if not run.is_finished)
         over = [run for run in naming if run.is_finished and (storages is None or _is_of(run, user, names))]
         for run in over:
@@ -60,11 +60,11 @@ def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableN
     return Forgotten(len(over), left, wiped=storages is None)
 
 
-def _is_told(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, told: set[str] | None) -> bool:
+def _names_user(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, named: set[str] | None) -> bool:
     """Whether the run names the user. Without SQL, every event is read."""
-    if told is not None:
-        return run.run_id in told
-    return names.stand_in((run.run_config, run.tags)) or _told(instance, run.run_id, names)
+    if named is not None:
+        return run.run_id in named
+    return names.stand_in((run.run_config, run.tags)) or _output_names_user(instance, run.run_id, names)
 
 
 def _is_of(run: dg.DagsterRun, user: str, names: Names) -> bool:
@@ -86,7 +86,7 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
         cursor = page[-1].run_id
 
 
-def _told(instance: dg.DagsterInstance, run_id: str, names: Names) -> bool:
+def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: Names) -> bool:
     return any(names.stand_in(json.loads(serialize_value(entry))) for entry in instance.all_logs(run_id))
 
 

@@ -31,7 +31,7 @@ from dagster._core.storage.schedules.schema import (
 )
 from dagster._serdes import serialize_value
 
-from jobs.redacting import Names
+from jobs.event_log.redacting import Names
 
 TESTED = "1.13."
 """The versions of Dagster whose tables these are."""

@@ -1,0 +1,1 @@
+"""What is removed from Dagster's own storage: an erased user, and events that no page needs."""
