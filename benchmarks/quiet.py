@@ -22,9 +22,9 @@ from lakewarden.clock import system_clock, to_millis
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.scope import TableName
-from lakewarden.state.floor_entries import NEVER
-from lakewarden.state.floors import floor_at
-from lakewarden.state.known_scopes import SCHEMA, KnownScopes
+from lakewarden.state.floors.entries import NEVER
+from lakewarden.state.floors.floor import floor_at
+from lakewarden.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.storage import local
 from lakewarden.warehouse import find_table
 

@@ -53,7 +53,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Remains:
-    """What a vacuum leaves for a later one, in milliseconds (`state.floor_entries.Upkeep`)."""
+    """What a vacuum leaves for a later one, in milliseconds (`state.floors.entries.Upkeep`)."""
 
     dead_since: int
     log_since: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
-from lakewarden.state.floor_entries import FloorLocation, Known
+from lakewarden.state.floors.entries import FloorLocation, Known
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.state.erasures import Erasures
 from lakewarden.state.exports import Exports
-from lakewarden.state.floor_entries import NOTHING, FloorLocation
-from lakewarden.state.floors import RECENT_SECONDS, floor_at
+from lakewarden.state.floors.entries import NOTHING, FloorLocation
+from lakewarden.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.state.user_storages import THE_TABLES, UserStorages

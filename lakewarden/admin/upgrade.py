@@ -21,7 +21,7 @@ from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs
 from lakewarden.operations.floors import Noted, raise_floors
 from lakewarden.operations.scopes import scopes_of
-from lakewarden.state.floor_entries import Known
+from lakewarden.state.floors.entries import Known
 from lakewarden.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.storage.durability import sync
 from lakewarden.storage.objects import ObjectStore

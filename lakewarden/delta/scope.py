@@ -10,8 +10,8 @@ from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.ownership import check_owner
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.target import ScopeTarget
 

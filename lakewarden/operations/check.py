@@ -27,8 +27,8 @@ from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
-from lakewarden.state.floor_entries import FloorLocation
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import FloorLocation
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm
 from lakewarden.storage.probe import probe

@@ -1,4 +1,4 @@
-"""Records what a job settles, on the storages and in the warehouse's state, before the log releases it (state/floors.py)."""
+"""Records what a job settles, on the storages and in the warehouse's state, before the log releases it (state/floors/)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lakewarden.operations.fanout import failed_report
 from lakewarden.operations.upkeep.notes import upkeep_of
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
-from lakewarden.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
-from lakewarden.state.floors import RECENT_SECONDS, Floor, floor_at
-from lakewarden.state.whole_floors import remove_whole
+from lakewarden.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
+from lakewarden.state.floors.floor import RECENT_SECONDS, Floor, floor_at
+from lakewarden.state.floors.whole import remove_whole
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

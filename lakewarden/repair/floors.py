@@ -19,9 +19,9 @@ from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.repair.report import Repaired
 from lakewarden.scope import Scope
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors import FloorLook, floor_at
-from lakewarden.state.known_scopes import KnownScopes
+from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floors.floor import FloorLook, floor_at
+from lakewarden.state.floors.known_scopes import KnownScopes
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 

@@ -27,8 +27,8 @@ from lakewarden.repair.scope import repair_scope
 from lakewarden.repair.strays import unlisted_users
 from lakewarden.repair.task import RepairTask
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.floor_entries import FloorLocation, Known
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import FloorLocation, Known
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 

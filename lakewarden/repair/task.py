@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakewarden.clock import CarriedClock
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
-from lakewarden.state.floor_entries import Known
+from lakewarden.state.floors.entries import Known
 from lakewarden.target import ScopeTarget
 
 

@@ -24,9 +24,9 @@ from lakewarden.operations.move.run import Mover
 from lakewarden.operations.move.scope import move_scope
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
-from lakewarden.state.floor_entries import NOTHING, FloorLocation
-from lakewarden.state.floors import floor_at
-from lakewarden.state.known_scopes import SCHEMA
+from lakewarden.state.floors.entries import NOTHING, FloorLocation
+from lakewarden.state.floors.floor import floor_at
+from lakewarden.state.floors.known_scopes import SCHEMA
 from lakewarden.storage.steps import Steps
 from lakewarden.table import TableClient
 from lakewarden.target import ScopeTarget

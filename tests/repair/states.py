@@ -14,8 +14,8 @@ from lakewarden.execution.engine import Engine, silent
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.report import ScopeReport
 from lakewarden.settings import LogSettings, Settings
-from lakewarden.state.floor_entries import ON_STORAGES
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import ON_STORAGES
+from lakewarden.state.floors.floor import floor_at
 from tests.fixtures.bucket import AnyPath, copy_tree, remove_tree
 
 TABLE = "chat.notes"

@@ -20,8 +20,8 @@ from lakewarden.log.objects.log import ObjectLog
 from lakewarden.repair import run as run_module
 from lakewarden.repair import scope as scope_module
 from lakewarden.scope import TableName
-from lakewarden.state.floor_entries import ON_STORAGES, FloorLocation
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import ON_STORAGES, FloorLocation
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.local import LocalObjects
 from lakewarden.warehouse import find_table
 from tests.fixtures.bucket import AnyPath

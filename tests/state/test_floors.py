@@ -15,9 +15,9 @@ from hypothesis import strategies as some
 
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, StorageRefused
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors import Floor, floor_at
-from lakewarden.state.known_scopes import SCHEMA, KnownScopes
+from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floors.floor import Floor, floor_at
+from lakewarden.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

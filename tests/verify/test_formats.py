@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.segment import Carried, pack_carry, pack_segment
-from lakewarden.state.known_scopes import SCHEMA
+from lakewarden.state.floors.known_scopes import SCHEMA
 from lakewarden.verify import formats
 
 

@@ -8,7 +8,7 @@ from lakewarden.delta.kept.look import is_current
 from lakewarden.delta.kept.memory import KEPT_TEXTS
 from lakewarden.delta.kept.signed import verified
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.state.floor_entries import NOTHING
+from lakewarden.state.floors.entries import NOTHING
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store

@@ -35,7 +35,7 @@ from lakewarden.state.certificates import Certificate, keep_certificate
 from lakewarden.state.erasure_requests import ErasureRequest, forget_request, keep_request
 from lakewarden.state.erasures import Counts, Erasure, Erasures
 from lakewarden.state.exports import ExportRecord
-from lakewarden.state.floor_entries import absent
+from lakewarden.state.floors.entries import absent
 from lakewarden.state.jobs import JobLog
 from lakewarden.state.live_queries import LiveQueries
 from lakewarden.storage.durability import sync

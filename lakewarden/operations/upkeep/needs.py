@@ -10,9 +10,9 @@ import numpy as np
 
 from lakewarden.clock import to_millis
 from lakewarden.operations.vacuum.scope import LOG_AGE
-from lakewarden.state.floor_entries import NO_TABLE, UNSEEN
-from lakewarden.state.floor_objects import Summary
-from lakewarden.state.known_scopes import KnownScopes, Rows
+from lakewarden.state.floors.entries import NO_TABLE, UNSEEN
+from lakewarden.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.state.floors.objects import Summary
 
 
 class Need(Protocol):

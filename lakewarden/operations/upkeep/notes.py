@@ -10,7 +10,7 @@ from lakewarden.operations.optimize.scope import ZORDER
 from lakewarden.operations.upkeep.rules import UNKNOWN, Rules
 from lakewarden.report import Operation, Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
-from lakewarden.state.floor_entries import NEVER, OPERATIONS, Known, Upkeep
+from lakewarden.state.floors.entries import NEVER, OPERATIONS, Known, Upkeep
 from lakewarden.target import ScopeTarget
 
 _LATER = 60 * 60 * 1000

@@ -1,7 +1,7 @@
 """Chooses the scopes of a table that an operation opens, from what the state knows, without a request for each scope.
 
 A scope that the state does not know is opened, never taken for quiet. That every registered user is known is noted
-(`state.whole_floors`). Without that note, or if the floor on a storage has settled more than the state knows, as when
+(`state.floors.whole`). Without that note, or if the floor on a storage has settled more than the state knows, as when
 the state was deleted or replaced by an older one, every user is compared once.
 """
 
@@ -20,11 +20,11 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import to_millis
 from lakewarden.errors import Conflict, StorageRefused, StorageUnavailable
 from lakewarden.operations.upkeep.needs import Need
-from lakewarden.state.floor_entries import NO_TABLE, NOTHING, UNSEEN, FloorLocation
-from lakewarden.state.floor_objects import Summary
-from lakewarden.state.floors import Floor, floor_at
-from lakewarden.state.known_scopes import KnownScopes, Rows
-from lakewarden.state.whole_floors import Whole, find_whole, keep_whole
+from lakewarden.state.floors.entries import NO_TABLE, NOTHING, UNSEEN, FloorLocation
+from lakewarden.state.floors.floor import Floor, floor_at
+from lakewarden.state.floors.known_scopes import KnownScopes, Rows
+from lakewarden.state.floors.objects import Summary
+from lakewarden.state.floors.whole import Whole, find_whole, keep_whole
 from lakewarden.storage.objects import Missing
 from lakewarden.warehouse import Warehouse
 

@@ -11,7 +11,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, superfluous_log_since
 from lakewarden.operations.vacuum.orphans import data_files, orphans, unnamed_commits
 from lakewarden.report import Remains
-from lakewarden.state.floor_entries import NEVER
+from lakewarden.state.floors.entries import NEVER
 from lakewarden.storage.objects import StoredObject
 
 

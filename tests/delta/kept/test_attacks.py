@@ -32,7 +32,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.faults import Reach, no_faults
-from lakewarden.state.floor_entries import Known
+from lakewarden.state.floors.entries import Known
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

@@ -25,8 +25,8 @@ from lakewarden.operations import floors, maintain, presence
 from lakewarden.operations.flush import run as flush
 from lakewarden.scope import TableName
 from lakewarden.settings import FlushSettings, Settings
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floors import Floor
+from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floors.floor import Floor
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.target import ScopeTarget

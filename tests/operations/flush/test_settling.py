@@ -21,7 +21,7 @@ from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
 from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName
-from lakewarden.state.floor_entries import ON_STORAGES
+from lakewarden.state.floors.entries import ON_STORAGES
 from lakewarden.storage.steps import Steps
 from tests.delta.scopes import flush as flush_scope
 from tests.delta.scopes import people, target

@@ -18,8 +18,8 @@ from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.operations.vacuum.scope import VacuumOptions, plan_vacuum
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
-from lakewarden.state.floor_entries import NEVER, OPERATIONS, FloorLocation, Upkeep
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import NEVER, OPERATIONS, FloorLocation, Upkeep
+from lakewarden.state.floors.floor import floor_at
 from lakewarden.target import ScopeTarget
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

@@ -16,8 +16,8 @@ from lakewarden.clock import system_clock
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, MaintenanceSettings, Settings
-from lakewarden.state.floor_entries import ON_STORAGES
-from lakewarden.state.floors import floor_at
+from lakewarden.state.floors.entries import ON_STORAGES
+from lakewarden.state.floors.floor import floor_at
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 pytestmark = pytest.mark.disk  # states are lost by hand, in directories

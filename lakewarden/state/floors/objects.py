@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.errors import Corrupt
-from lakewarden.state.floor_entries import NEVER
-from lakewarden.state.known_scopes import KnownScopes, Numbers
+from lakewarden.state.floors.entries import NEVER
+from lakewarden.state.floors.known_scopes import KnownScopes, Numbers
 from lakewarden.storage.objects import ObjectStore
 
 _STORAGES = b"storages"
@@ -60,7 +60,7 @@ class Head:
     storages: Mapping[str, int] = field(default_factory=dict)
     """By storage id, the position that its writer saw in the floor there."""
     absorbed: tuple[str, ...] = ()
-    """Names of objects whose notes it has, as far as another one may still count on them (`state.whole_floors`)."""
+    """Names of objects whose notes it has, as far as another one may still count on them (`state.floors.whole`)."""
     summary: Summary | None = None
     """None in objects of earlier releases."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewarden.state.floors import FloorScan
+from lakewarden.state.floors.floor import FloorScan
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 ROOT = "whole"

@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from lakewarden.clock import NewId, random_id
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.state.floor_entries import NOTHING, FloorLocation, Known
-from lakewarden.state.floor_objects import Head, Part, encoded, highest, is_part, position_in, read_head, read_part
-from lakewarden.state.known_scopes import KnownScopes
+from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
+from lakewarden.state.floors.known_scopes import KnownScopes
+from lakewarden.state.floors.objects import Head, Part, encoded, highest, is_part, position_in, read_head, read_part
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -67,7 +67,7 @@ class FloorScan:
     heads: Mapping[str, Head]
     """By key."""
     others: tuple[str, ...]
-    """Keys of what else is kept beside it (`state.whole_floors`)."""
+    """Keys of what else is kept beside it (`state.floors.whole`)."""
 
     @property
     def position(self) -> int:

@@ -83,7 +83,7 @@ class Known:
 
 @dataclass(frozen=True)
 class FloorLocation:
-    """Where one copy of a table's floor is (`state.floors`)."""
+    """Where one copy of a table's floor is (`state.floors.floor`)."""
 
     location: Location
     prefix: str

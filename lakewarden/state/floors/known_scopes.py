@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.arrays import values
-from lakewarden.state.floor_entries import UNSEEN, Known, Upkeep
+from lakewarden.state.floors.entries import UNSEEN, Known, Upkeep
 
 _HASH: pa.DataType = cast("Any", pa.binary(16))
 
