@@ -32,7 +32,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
 # Where syncs cost nothing, for tests that are not about crashes; it wants a gigabyte there.
 MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
 # These need Dagster, which takes seconds to load.
-DAGSTER_TESTS := tests/assets tests/jobs tests/orchestration tests/resources
+DAGSTER_TESTS := tests/dagster
 
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
 
@@ -46,7 +46,7 @@ setup: java .venv/.setup ## Install everything into .venv (and uv into .cache, w
 # Compiled here: where programs may keep no bytecode (PYTHONDONTWRITEBYTECODE), each would compile its libraries anew.
 .venv/.setup: pyproject.toml uv.lock $(filter .cache/%,$(UV))
 	$(UV) sync --frozen --all-extras --compile-bytecode
-	$(VENV)/python -m compileall -q lakewarden assets jobs orchestration resources
+	$(VENV)/python -m compileall -q lakewarden
 	@touch $@
 
 # --target works where the system's Python refuses other installs; venv works where it has no pip.

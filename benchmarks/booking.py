@@ -12,7 +12,7 @@ from benchmarks import data
 from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
 from benchmarks.timing import quiet_seconds, seconds, spread
-from jobs.booking import book
+from lakewarden.dagster.jobs.booking import book
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from tests.fixtures.dagster import sqlite_instance

@@ -1,0 +1,1 @@
+"""What Dagster loads from this checkout. The code is `lakewarden/dagster/`."""

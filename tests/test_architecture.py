@@ -60,5 +60,5 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert set(get_args(Operation)) == set(SPECS)
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
-    jobs = {path.stem for path in (_ROOT / "jobs").glob("*.py")}
+    jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
     assert set(SPECS) - jobs == {"drop", "import", "repair"}

@@ -27,11 +27,11 @@ from lakewarden.settings import Settings, load_settings
 from lakewarden.storage.location import canonical
 
 _WORKSPACE = "workspace.yaml"
-_ALONE = "orchestration.alone"
+_ALONE = "lakewarden.dagster.orchestration.alone"
 _OTHER_DAEMON = 3
 """Its exit status when it found one."""
 _EVENT_BATCH = "500"
-"""Asset events that Dagster stores at once (jobs/batches.py has the reason)."""
+"""Asset events that Dagster stores at once (lakewarden/dagster/jobs/batches.py has the reason)."""
 
 _STARTS_WITHIN = 120.0
 

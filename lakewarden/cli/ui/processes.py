@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SESSION = "LAKEWARDEN_UI_SESSION"
 """Names the `ui` that started a process. Its children inherit it, so it also finds them after a `kill -9` of their parents,
-and it tells the launcher that a run of an earlier session has lost its process (orchestration/launcher.py)."""
+and it tells the launcher that a run of an earlier session has lost its process (lakewarden/dagster/orchestration/launcher.py)."""
 
 _STOPS_WITHIN = 30.0
 _LEFT_STOPS_WITHIN = 10.0

@@ -1,0 +1,77 @@
+"""Books what a run did in Dagster: one event for each scope, and one failure for all failed scopes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import dagster as dg
+
+from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
+from lakewarden.dagster.assets.tables import MAX_PARTITIONS, asset_key, is_crowded
+from lakewarden.dagster.jobs.batches import AssetEvent, log_events
+from lakewarden.dagster.jobs.behind import book_behind, named_tables
+from lakewarden.dagster.jobs.events import backlog_of, book_events, event_kind, register_users, with_histories
+from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+
+_SKIPS_SHOWN = 100
+
+
+def book(
+    context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport], max_partitions: int = MAX_PARTITIONS
+) -> None:
+    """Books what was done or planned for each scope, then fails if any scope failed.
+
+    A skipped scope gets no event: the run's own metadata counts it, with its reason. A table of more than
+    `max_partitions` users gets one event for all of its scopes, with the worst of them. A run that takes the place of one
+    whose process died also books what that one had committed.
+
+    Raises:
+        dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
+    """
+    all_reports = [report for report in reports if report.outcome in ("done", "planned")]
+    crowded = crowded_tables(lake, {report.scope.table for report in all_reports}, max_partitions)
+    single = [report for report in all_reports if report.scope.table not in crowded]
+    register_users(context.instance, [report.scope for report in single])
+    backlogs = backlog_of(lake)
+    book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single)))
+    for table in sorted(crowded):
+        of_table = [report for report in all_reports if report.scope.table == table]
+        log_events(context, [_crowd_event(table, of_table, backlogs)])
+    if context.run.parent_run_id:
+        book_behind(context, lake, named_tables(lake, context.op_config))
+    context.add_output_metadata(summary(reports))
+    raise_failures(reports)
+
+
+def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:
+    """The tables that have too many users for partitions."""
+    tables = lake.warehouse.catalog.read().tables
+    there = (name for name in names if name in tables)  # a table may be dropped while an operation works on its scopes
+    return frozenset(name for name in there if is_crowded(lake.warehouse, tables[name], max_partitions))
+
+
+def _crowd_event(table: TableName, reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]) -> AssetEvent:
+    kind = event_kind(reports[0])
+    what = f"{reports[0].operation}: {len(reports)} scopes {reports[0].outcome}"
+    return kind(asset_key(table), description=what, metadata={**summary(reports), **crowd_metadata(reports, backlogs)})
+
+
+def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+    """The totals of the run: scopes by outcome, sums of metrics, and the reasons of skipped scopes."""
+    outcomes = Counter(report.outcome for report in reports)
+    metrics: Counter[str] = Counter()
+    for report in reports:
+        metrics.update(report.metrics)
+    skipped = [report for report in reports if report.outcome == "skipped"]
+    plans = sorted({report.plan_id for report in reports if report.plan_id})
+    return {
+        **({"plan_id": dg.MetadataValue.text(", ".join(plans))} if plans else {}),
+        **{f"scopes/{outcome}": dg.MetadataValue.int(count) for outcome, count in sorted(outcomes.items())},
+        **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in sorted(metrics.items())},
+        **({"skipped": scopes_table(skipped[:_SKIPS_SHOWN], lambda report: report.reason)} if skipped else {}),
+    }

@@ -1,0 +1,26 @@
+"""`compact_job`: folds each scope's newest small files into one."""
+
+import dagster as dg
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class CompactConfig(ScopeSelection):
+    """Which scopes to compact. A scope whose tail has too few small files is skipped."""
+
+
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
+def compact(context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, lake.compact(*config.tables, user=config.user))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("compact"), description="Folds each scope's newest small files into one."
+)
+def compact_job() -> None:
+    compact()

@@ -1,0 +1,105 @@
+"""`erase_job`: erases a queued user, with a certificate, and removes the user from Dagster.
+
+Dagster keeps the config of every run permanently. So no config takes the user's id: `lakewarden erase --queue` stores it in
+the warehouse, and this job takes the keyed hash. Nothing here may log, book or raise a text with the id in it.
+"""
+
+from dataclasses import asdict
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.assets.tables import asset_key
+from lakewarden.dagster.jobs.behind import book_behind
+from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import check_plan, plan_field
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import TableName
+from lakewarden.state.certificates import Certificate
+
+
+class EraseConfig(dg.Config):
+    """Which queued erasure to run. Queue it by `lakewarden erase --user U --queue`, with `--table` and `--deep` as needed.
+
+    By default, it only reports how much data of the user exists.
+    """
+
+    request: str = Field(description="The keyed hash that `erase --queue` printed. Never a user's id: Dagster keeps this value.")
+    dry_run: bool = Field(True, description="Only search for the user and count. Set it to false to erase.")
+    plan: str = plan_field()
+
+
+@dg.op(retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
+def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        request = lake.requested_erasure(config.request)
+        check_plan(config.plan, dry_run=config.dry_run)
+        if config.dry_run:
+            searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
+            context.add_output_metadata(
+                {
+                    "user": config.request,
+                    "plan_id": lake.plan_requested_erasure(config.request).plan_id,
+                    "findings": len(searched.findings),
+                    "objects_searched": searched.objects,
+                    "bytes_searched": searched.bytes,
+                    "coincidences": searched.coincidences,
+                }
+            )
+            return
+        certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
+        tables = [TableName.parse(table.table) for table in certificate.tables]
+        forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
+        _book(context, certificate, forgotten)
+        if forgotten.wiped:
+            context.log.warning(
+                "Dagster's storage is not one that single events can be removed from: other users are booked again"
+            )
+            book_behind(context, lake, lake.tables())
+    if forgotten.left:
+        raise dg.Failure(
+            description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"
+            " are not over: when they are, queue the erasure again and run it, for Dagster to forget them too",
+            metadata={"runs": ", ".join(forgotten.left), "certificate": certificate.id},
+            allow_retries=False,
+        )
+
+
+def _book(context: dg.OpExecutionContext, certificate: Certificate, forgotten: Forgotten) -> None:
+    """Adds the certificate to the run, and to an event of each table. A partition would name the user again."""
+    whole = _metadata(certificate, forgotten)
+    for table in certificate.tables:
+        metadata = {**whole, **{f"metrics/{name}": getattr(table, name) for name in ("hot_rows", "files", "bytes", "tags")}}
+        key = asset_key(TableName.parse(table.table))
+        # an observation: the other users' rows have not changed
+        context.log_event(dg.AssetObservation(key, description=f"erase: {certificate.result}", metadata=metadata))
+    context.add_output_metadata(whole)
+
+
+def _metadata(certificate: Certificate, forgotten: Forgotten) -> dict[str, dg.MetadataValue]:
+    said = {name: value for name, value in asdict(certificate).items() if not isinstance(value, tuple)}
+    return {
+        "operation": dg.MetadataValue.text("erase"),
+        **{
+            f"certificate/{name}": dg.MetadataValue.int(value)
+            if isinstance(value, int) and not isinstance(value, bool)
+            else dg.MetadataValue.text(str(value))
+            for name, value in said.items()
+        },
+        "certificate/tables": table_value(asdict(table) for table in certificate.tables),
+        "dagster/runs_deleted": dg.MetadataValue.int(forgotten.deleted),
+        "dagster/others_wiped": dg.MetadataValue.bool(forgotten.wiped),
+        "dagster/runs_left": dg.MetadataValue.int(len(forgotten.left)),
+    }
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("erase"),
+    description="Erases a user who was queued for it, with a certificate; dry run by default.",
+)
+def erase_job() -> None:
+    erase()

@@ -1,0 +1,104 @@
+"""Removes an erased user from Dagster: partitions, events, runs, logs, ticks, caches. Other users' stay as they are.
+
+Where Dagster's storage is not SQL, or of another version, whole runs are deleted and the erased assets wiped instead; the
+state of other users is then booked again, as the warehouse has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
+from dagster._serdes import serialize_value
+
+from lakewarden.clock import system_clock
+from lakewarden.dagster.assets.tables import asset_key, partitions_name
+from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.dagster.jobs.event_log.sqlite import overwriting
+from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
+from lakewarden.dagster.jobs.selection import op_config
+from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.scope import TableName
+
+_PAGE = 100
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The number of deleted runs, the ids of unfinished ones that name the user, and whether others lost their events."""
+
+    deleted: int
+    left: tuple[str, ...]
+    wiped: bool
+
+
+def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableName], own_run: str, mark: str) -> Forgotten:
+    """Deletes runs of the user alone, but `own_run`, and takes the id out of the others."""
+    storages = Storages.of(instance)
+    names = Names(user, mark)
+    with overwriting(instance.event_log_storage):
+        named = storages.naming(names) if storages else None
+        naming = [run for run in _runs(instance) if run.run_id != own_run and _names_user(instance, run, names, named)]
+        left = tuple(run.run_id for run in naming if not run.is_finished)
+        over = [run for run in naming if run.is_finished and (storages is None or _is_of(run, user, names))]
+        for run in over:
+            _delete(instance, run, names, mark)
+        for table in tables:
+            instance.delete_dynamic_partition(partitions_name(table), user)
+        keys = [asset_key(table) for table in tables]
+        if storages is None:
+            instance.wipe_assets(keys)  # their newest events, cached partitions, results of checks
+            _purge_ticks(instance)
+        else:
+            sweep(storages, user, names, keys, left)
+            for run in naming:
+                instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+    return Forgotten(len(over), left, wiped=storages is None)
+
+
+def _names_user(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, named: set[str] | None) -> bool:
+    """Whether the run names the user. Without SQL, every event is read."""
+    if named is not None:
+        return run.run_id in named
+    return names.stand_in((run.run_config, run.tags)) or _output_names_user(instance, run.run_id, names)
+
+
+def _is_of(run: dg.DagsterRun, user: str, names: Names) -> bool:
+    """Whether the run was for this user alone."""
+    if names.stand_in(run.tags.get(SCOPE, "")) or run.tags.get("dagster/partition") == user:
+        return True
+    config = op_config(run)
+    return config.get("user") == user or _users(config.get("scopes")) == {user}
+
+
+def _users(scopes: object) -> set[str]:
+    return {user for users in scopes.values() for user in users} if isinstance(scopes, Mapping) else set()
+
+
+def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
+    cursor: str | None = None
+    while page := instance.get_runs(cursor=cursor, limit=_PAGE):
+        yield from page
+        cursor = page[-1].run_id
+
+
+def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: Names) -> bool:
+    return any(names.stand_in(json.loads(serialize_value(entry))) for entry in instance.all_logs(run_id))
+
+
+def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: Names, mark: str) -> None:
+    """On SQLite a deleted run leaves its tags: overwrites those that name the user first."""
+    instance.add_run_tags(run.run_id, {name: mark for name, value in run.tags.items() if names.stand_in(value)})
+    instance.delete_run(run.run_id)
+    instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+
+
+def _purge_ticks(instance: dg.DagsterInstance) -> None:
+    """The flush sensor's ticks keep the config of the runs that they requested, for weeks."""
+    now = system_clock().timestamp()
+    for state in instance.all_instigator_state(instigator_type=InstigatorType.SENSOR):
+        instance.purge_ticks(state.instigator_origin_id, state.selector_id, now, [TickStatus.SUCCESS, TickStatus.FAILURE])

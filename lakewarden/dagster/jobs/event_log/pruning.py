@@ -1,0 +1,72 @@
+"""Removes from Dagster's storage what its pages do not need: all but the newest events of each scope, and copies of them.
+
+The truth is in the warehouse; `event_logs` would grow for ever. Only events of this warehouse's tables are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import dagster as dg
+import sqlalchemy as db
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEventLogStorageTable
+from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
+
+from lakewarden.dagster.jobs.event_log.sweeping import Storages
+from lakewarden.dagster.resources.alive import key_of
+
+_EVENTS = SqlEventLogStorageTable
+_KINDS = (dg.DagsterEventType.ASSET_MATERIALIZATION.value, dg.DagsterEventType.ASSET_OBSERVATION.value)
+_ENDED = [status.value for status in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The numbers of rows that were removed."""
+
+    events: int
+    copies: int
+    beats: int
+
+
+def prune(storages: Storages, keys: Sequence[dg.AssetKey], before: datetime, keep: int) -> Pruned:
+    """Removes events of the assets.
+
+    Args:
+        before: younger events stay.
+        keep: the newest events of each kind that a partition keeps, however old.
+    """
+    limit = before.astimezone(UTC).replace(tzinfo=None)
+    of_assets = db.and_(_EVENTS.c.asset_key.in_([key.to_string() for key in keys]), _EVENTS.c.dagster_event_type.in_(_KINDS))
+    old = db.and_(of_assets, _EVENTS.c.timestamp < limit)
+    newest_first = db.func.row_number().over(
+        partition_by=(_EVENTS.c.asset_key, _EVENTS.c.partition, _EVENTS.c.dagster_event_type), order_by=_EVENTS.c.id.desc()
+    )
+    with storages.events.index_connection() as connection:
+        ranked = db.select(_EVENTS.c.id, newest_first.label("rank")).where(of_assets).subquery()
+        beyond = db.select(ranked.c.id).where(ranked.c.rank > keep)
+        superseded = db.select(_EVENTS.c.id).where(old, _EVENTS.c.id.in_(beyond))
+        connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(superseded)))
+        events = connection.execute(db.delete(_EVENTS).where(old, _EVENTS.c.id.in_(beyond))).rowcount
+    return Pruned(events, _copies(storages, old), _beats(storages))
+
+
+def _copies(storages: Storages, old: db.ColumnElement[bool]) -> int:
+    """SQLite has a database of each run, with a second copy of its assets' events."""
+    if not isinstance(storages.events, SqliteEventLogStorage):
+        return 0
+    copies = 0
+    for run_id in storages.events.get_all_run_ids():
+        with storages.events.run_connection(run_id) as connection:
+            copies += connection.execute(db.delete(_EVENTS).where(old)).rowcount
+    return copies
+
+
+def _beats(storages: Storages) -> int:
+    """The last beats of runs that have ended (lakewarden/dagster/resources/alive.py)."""
+    ended = db.select(db.literal(key_of("")) + RunsTable.c.run_id).where(RunsTable.c.status.in_(_ENDED))
+    with storages.runs.connect() as connection:
+        return connection.execute(db.delete(KeyValueStoreTable).where(KeyValueStoreTable.c.key.in_(ended))).rowcount

@@ -1,0 +1,153 @@
+"""Removes one user from Dagster's own SQL storage: their events and cached states go, other rows lose only the id.
+
+Dagster has no call for this; deleting whole runs would take the events of every other user in them. So this goes to the tables,
+of the version that a test pins. Rows are searched by text first, in the database, and read only where they may name the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import dagster as dg
+import sqlalchemy as db
+from dagster._core.storage.event_log import SqlEventLogStorage, SqliteEventLogStorage
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+    AssetEventTagsTable,
+    AssetKeyTable,
+    SqlEventLogStorageTable,
+)
+from dagster._core.storage.runs import SqlRunStorage
+from dagster._core.storage.runs.schema import BackfillTagsTable, BulkActionsTable, RunsTable, RunTagsTable
+from dagster._core.storage.schedules import SqlScheduleStorage
+from dagster._core.storage.schedules.schema import (
+    AssetDaemonAssetEvaluationsTable,
+    InstigatorsTable,
+    JobTable,
+    JobTickTable,
+)
+from dagster._serdes import serialize_value
+
+from lakewarden.dagster.jobs.event_log.redacting import Names
+
+TESTED = "1.13."
+"""The versions of Dagster whose tables these are."""
+
+_EVENTS = SqlEventLogStorageTable
+
+OF_RUNS = (RunsTable.c.run_body, RunsTable.c.partition, RunTagsTable.c.value, BulkActionsTable.c.body, BackfillTagsTable.c.value)
+OF_SCHEDULES = (
+    JobTable.c.job_body,
+    InstigatorsTable.c.instigator_body,
+    JobTickTable.c.tick_body,
+    AssetDaemonAssetEvaluationsTable.c.asset_evaluation_body,
+)
+OF_CHECKS = (AssetCheckExecutionsTable.c.evaluation_event, AssetCheckExecutionsTable.c.partition)
+"""Columns that may name a user, beside those of events, whose rows may go as a whole."""
+
+_Connect = Callable[[], AbstractContextManager[db.Connection]]
+
+
+@dataclass(frozen=True)
+class Storages:
+    """Dagster's three storages, which know SQL."""
+
+    events: SqlEventLogStorage
+    runs: SqlRunStorage
+    schedules: SqlScheduleStorage
+
+    @classmethod
+    def of(cls, instance: dg.DagsterInstance) -> Storages | None:
+        """The storages of an instance; None if they are not those that this was made for."""
+        events, runs, schedules = instance.event_log_storage, instance.run_storage, instance.schedule_storage
+        known = dg.__version__.startswith(TESTED)
+        if (
+            known
+            and isinstance(events, SqlEventLogStorage)
+            and isinstance(runs, SqlRunStorage)
+            and isinstance(schedules, SqlScheduleStorage)
+        ):
+            return cls(events, runs, schedules)
+        return None
+
+    def event_logs(self) -> Iterator[_Connect]:
+        """Every database with events: SQLite has one for each run, too."""
+        yield self.events.index_connection
+        if isinstance(self.events, SqliteEventLogStorage):
+            for run_id in self.events.get_all_run_ids():
+                yield partial(self.events.run_connection, run_id)
+
+    def naming(self, names: Names) -> set[str]:
+        """The ids of runs that name the user: in their form, their tags, or one of their events."""
+        found: set[str] = set()
+        for connect in self.event_logs():
+            found |= _runs_naming(connect, [_EVENTS.c.event], names)
+        return found | _runs_naming(self.runs.connect, [RunsTable.c.run_body, RunTagsTable.c.value], names)
+
+
+def sweep(storages: Storages, user: str, names: Names, keys: Sequence[dg.AssetKey], spared: Iterable[str]) -> None:
+    """Removes the user from every table.
+
+    Args:
+        keys: the erased assets; events of the user's partition of others stay.
+        spared: runs that are not over: they would write it again.
+    """
+    erased = [key.to_string() for key in keys]
+    for connect in storages.event_logs():
+        _sweep_events(connect, user, names, erased, frozenset(spared))
+    _redact(storages.events.index_connection, OF_CHECKS, names)
+    _redact(storages.runs.connect, OF_RUNS, names, frozenset(spared))
+    _redact(storages.schedules.connect, OF_SCHEDULES, names)
+    for key in keys:
+        _point_to_newest(storages.events, key)
+        storages.events.wipe_asset_cached_status(key)
+
+
+def _runs_naming(connect: _Connect, columns: Iterable[db.Column[str]], names: Names) -> set[str]:
+    with connect() as connection:
+        found = [
+            row
+            for column in columns
+            for row in connection.execute(db.select(column.table.c.run_id, column).where(_mentions(column, names)))
+        ]
+    return {run_id for run_id, stored in found if names.without(stored) != stored}
+
+
+def _sweep_events(connect: _Connect, user: str, names: Names, erased: Sequence[str], spared: frozenset[str]) -> None:
+    with connect() as connection:
+        named = db.or_(_EVENTS.c.partition == user, _mentions(_EVENTS.c.event, names))
+        found = connection.execute(db.select(_EVENTS).where(named)).mappings().all()
+        of_user = [row["id"] for row in found if row["partition"] == user and row["asset_key"] in erased]
+        connection.execute(db.delete(_EVENTS).where(_EVENTS.c.id.in_(of_user)))
+        if db.inspect(connection).has_table(AssetEventTagsTable.name):
+            connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(of_user)))
+        for row in found:
+            if row["partition"] != user and row["run_id"] not in spared:
+                connection.execute(db.update(_EVENTS).where(_EVENTS.c.id == row["id"]).values(event=names.without(row["event"])))
+
+
+def _redact(connect: _Connect, columns: Iterable[db.Column[str]], names: Names, spared: frozenset[str] = frozenset()) -> None:
+    with connect() as connection:
+        for column in columns:
+            table = column.table
+            found = connection.execute(db.select(table).where(_mentions(column, names))).mappings().all()
+            for row in found:
+                if row.get("run_id") not in spared:
+                    value = {column.name: names.without(row[column.name])}
+                    connection.execute(db.update(table).where(table.c.id == row["id"]).values(value))
+
+
+def _mentions(column: db.Column[str], names: Names) -> db.ColumnElement[bool]:
+    return db.or_(*(column.contains(each, autoescape=True) for each in names.searched))
+
+
+def _point_to_newest(events: SqlEventLogStorage, key: dg.AssetKey) -> None:
+    """An asset holds a copy of its newest event, which may have been the user's."""
+    newest = events.fetch_materializations(key, limit=1).records
+    copy = serialize_value(newest[0]) if newest else None
+    with events.index_connection() as connection:
+        of_asset = AssetKeyTable.c.asset_key == key.to_string()
+        connection.execute(db.update(AssetKeyTable).where(of_asset).values(last_materialization=copy))

@@ -1,0 +1,86 @@
+"""Events of scopes: what each has, and how a run stores many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+
+import dagster as dg
+
+from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
+from lakewarden.dagster.assets.tables import asset_key, partitions_name
+from lakewarden.dagster.jobs.batches import AssetEvent, log_events
+from lakewarden.delta.history import HistoryEntry, entries_of
+from lakewarden.delta.table import ScopeTable
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+
+_WITH_HISTORY = frozenset({"restore"})
+"""Operations whose events carry the last commits, four kilobytes: those of which people choose a version. `record_job` books
+the history of any scope on request."""
+
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Booked:
+    """The content of a scope's event: what was done to it, its last commits, newest first, and what is pending in the log."""
+
+    report: ScopeReport
+    history: Sequence[HistoryEntry] = ()
+    backlog: Backlog = NO_BACKLOG
+
+    @property
+    def table(self) -> TableName:
+        return self.report.scope.table
+
+
+def book_events(context: dg.OpExecutionContext, booked: Iterable[Booked]) -> None:
+    """Logs one event for each scope, table by table."""
+    for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
+        log_events(context, [_event(one) for one in of_table])
+
+
+def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
+    """A change of the scope is a materialization; a dry run is an observation."""
+    return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
+
+
+def _event(booked: Booked) -> AssetEvent:
+    report = booked.report
+    return event_kind(report)(
+        asset_key(report.scope.table),
+        partition=report.scope.user,
+        description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
+        metadata=scope_metadata(report, booked.history, booked.backlog),
+    )
+
+
+def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:
+    """The reports, those of restores with the last commits of their scopes."""
+    with ThreadPoolExecutor(_THREADS) as pool:  # reading a log mostly waits for the store
+        return list(pool.map(_with_history, reports))
+
+
+def _with_history(report: ScopeReport) -> Booked:
+    wanted = report.operation in _WITH_HISTORY and report.version is not None
+    table = ScopeTable.open(report.location) if wanted else None
+    return Booked(report, [] if table is None else entries_of(table, HISTORY_ENTRIES))
+
+
+def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:
+    """The scopes that have hot rows now, from one view of the log."""
+    return {one.scope: Backlog(one.rows, one.bytes) for one in lake.pending()}
+
+
+def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:
+    """Adds every scope's missing partition, in one statement for each table: Dagster checks keys one by one."""
+    users: dict[TableName, list[str]] = {}
+    for scope in scopes:
+        if scope.user is not None:
+            users.setdefault(scope.table, []).append(scope.user)
+    for table, names in users.items():
+        instance.add_dynamic_partitions(partitions_name(table), names)

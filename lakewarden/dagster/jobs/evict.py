@@ -1,0 +1,37 @@
+"""`evict_job`: removes expired rows of STREAM tables from the write log."""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import new_request
+from lakewarden.report import ScopeReport
+
+
+class EvictConfig(ScopeSelection):
+    """Which scopes of STREAM tables to evict from. By default all of them. Evicted rows cannot be restored."""
+
+    dry_run: bool = Field(False, description="Only report how many rows would be removed.")
+    plan: str = plan_field()
+
+
+@dg.op(retry_policy=RETRIES, description="Evict expired rows, and book one event for each scope that had some.")
+def evict(context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("evict", config.tables, user=config.user))
+    return lake.evict(*config.tables, user=config.user, dry_run=config.dry_run)
+
+
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Removes expired STREAM rows, now.")
+def evict_job() -> None:
+    evict()

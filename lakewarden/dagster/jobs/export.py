@@ -1,0 +1,64 @@
+"""`export_job`: copies all data of one user, as Delta tables."""
+
+from collections.abc import Iterable
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.tables import asset_key, is_crowded
+from lakewarden.dagster.jobs.batches import log_events
+from lakewarden.dagster.jobs.events import register_users
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.export.contents import Export
+from lakewarden.scope import Scope, TableName
+
+
+class ExportConfig(dg.Config):
+    """Which user to export, and where to. Repeat it with the same place to continue an interrupted export."""
+
+    user: str = Field(description="The user's id. An erasure of the user removes this run from Dagster, too.")
+    to: str = Field(description="A directory or URI, empty or with an earlier export of the same user. No credentials in it.")
+
+
+@dg.op(retry_policy=RETRIES, description="Export the user, and book one event for each table.")
+def export(context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        made = lake.export(config.user, config.to)
+        _book(context, lake, made)
+
+
+def _book(context: dg.OpExecutionContext, lake: Lakehouse, made: Export) -> None:
+    scopes = {Scope(TableName.parse(table.name), made.exported_user): table for table in made.tables}
+    crowded = {scope.table for scope in scopes if is_crowded(lake.warehouse, lake.table(str(scope.table)).table)}
+    register_users(context.instance, (scope for scope in scopes if scope.table not in crowded))
+    for scope, table in scopes.items():
+        observation = dg.AssetObservation(
+            asset_key(scope.table),
+            partition=None if scope.table in crowded else scope.user,
+            description="export: done",
+            metadata={
+                "operation": dg.MetadataValue.text("export"),
+                "delta/version": dg.MetadataValue.int(table.version),
+                "dagster/partition_row_count": dg.MetadataValue.int(table.rows),
+                "path": dg.MetadataValue.text(f"{made.uri}/{table.path}"),
+            },
+        )
+        log_events(context, [observation])
+    context.add_output_metadata(_summary(made, scopes))
+
+
+def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValue]:
+    return {
+        "place": dg.MetadataValue.text(made.uri),
+        "exported_at": dg.MetadataValue.text(made.exported_at),
+        "tables": dg.MetadataValue.int(len(list(scopes))),
+        "files": dg.MetadataValue.int(len(made.files)),
+        "bytes": dg.MetadataValue.int(sum(file.size for file in made.files)),
+    }
+
+
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("export"), description="Copies all data of a user to another place.")
+def export_job() -> None:
+    export()

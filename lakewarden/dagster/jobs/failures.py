@@ -1,0 +1,56 @@
+"""Translates the library's errors to Dagster's: one failure for a run, with the scopes and whether to retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import dagster as dg
+
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.errors import LakewardenError, Transient
+from lakewarden.report import ScopeReport
+
+RETRIES = dg.RetryPolicy(max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+"""For transient failures; `allow_retries` of the failure decides."""
+
+_SHOWN = 500
+
+
+@contextmanager
+def declined() -> Iterator[None]:
+    """Raises:
+    dagster.Failure: the library raised an error about the whole request.
+    """
+    try:
+        yield
+    except LakewardenError as error:
+        raise dg.Failure(
+            description=f"{error.code}: {error.message}",
+            metadata={"code": error.code},
+            allow_retries=isinstance(error, Transient),
+        ) from error
+
+
+def raise_failures(reports: Sequence[ScopeReport]) -> None:
+    """Raises:
+    dagster.Failure: at least one scope failed.
+    """
+    failed = [report for report in reports if report.fault]
+    if not failed:
+        return
+    first = failed[0]
+    raise dg.Failure(
+        description=f"{len(failed)} of {len(reports)} scopes failed; the first, {first.scope}: {_fault(first)}",
+        metadata={"failed": len(failed), "failed scopes": scopes_table(failed[:_SHOWN], _fault)},
+        allow_retries=any(report.fault.transient for report in failed if report.fault),
+    )
+
+
+def _fault(report: ScopeReport) -> str:
+    return "" if report.fault is None else f"{report.fault.code}: {report.fault.message}"
+
+
+def scopes_table(reports: Sequence[ScopeReport], why: Callable[[ScopeReport], str]) -> dg.MetadataValue:
+    """The scopes as a table, each with its message."""
+    return table_value({"table": str(one.scope.table), "user": one.scope.user or "", "why": why(one)} for one in reports)

@@ -1,0 +1,51 @@
+"""`flush_job`: moves pending rows from the write log into the scopes' Delta tables."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+
+
+class FlushConfig(dg.Config):
+    """Which scopes to flush. By default every scope of the warehouse that has pending rows.
+
+    Give `tables` (and one `user`), or exactly these `scopes`, as the flush sensor does.
+    """
+
+    tables: list[str] = Field([], description="Tables as namespace.table; empty means all of the warehouse.")
+    user: str | None = Field(None, description="Only this user's scope of each of the tables.")
+    scopes: dict[str, list[str]] = Field(
+        {}, description="Exactly these scopes: users by table, as {chat.messages: [u_1, u_2]}; an empty list for a SHARED table."
+    )
+
+    def exact(self) -> list[Scope]:
+        return [scope for table, users in self.scopes.items() for scope in scopes_of(TableName.parse(table), users)]
+
+
+def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
+    """The table's scopes of these users; without any, the one of a SHARED table."""
+    return [Scope(table, user) for user in users] if users else [Scope(table)]
+
+
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
+def flush(context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
+    if config.scopes:
+        return lake.flush_scopes(config.exact())
+    return lake.flush(*config.tables, user=config.user)
+
+
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("flush"), description="Moves pending rows into the Delta tables, now.")
+def flush_job() -> None:
+    flush()

@@ -1,0 +1,31 @@
+"""`move_job`: moves a table to another storage."""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class MoveConfig(dg.Config):
+    """Which table to move, and where to. Repeat it to continue an interrupted move."""
+
+    table: str = Field(description="The table as namespace.table, with all its users.")
+    to: str = Field(description="The id of the storage to move to.")
+
+
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event per scope.")
+def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, lake.move(config.table, config.to))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("move"),
+    description="Moves a table to another storage, while reads and writes continue.",
+)
+def move_job() -> None:
+    move()

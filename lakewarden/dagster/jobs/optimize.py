@@ -1,0 +1,29 @@
+"""`optimize_job`: packs each scope's files to the target size, or clusters them by columns."""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class OptimizeConfig(ScopeSelection):
+    """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run shows why."""
+
+    zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
+
+
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each.")
+def optimize(context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("optimize"), description="Packs each scope's files to the target size."
+)
+def optimize_job() -> None:
+    optimize()

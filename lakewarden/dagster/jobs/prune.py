@@ -1,0 +1,42 @@
+"""`prune_job`: removes old events of scopes from Dagster's own storage; the warehouse is not touched."""
+
+from dataclasses import asdict
+from datetime import timedelta
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.tables import asset_key
+from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
+from lakewarden.dagster.jobs.event_log.sweeping import Storages
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class PruneConfig(dg.Config):
+    """How much of the past Dagster's pages keep. Histories and restores come from the warehouse, so they lose nothing."""
+
+    events: int = Field(20, description="The newest events of each kind that every partition keeps, however old.")
+    hours: float = Field(24.0, description="Hours that every event stays.")
+
+
+@dg.op(retry_policy=RETRIES, description="Remove old events of scopes from Dagster's storage.")
+def prune(context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    storages = Storages.of(context.instance)
+    if storages is None:
+        context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
+        return
+    with declined():
+        keys = [asset_key(table.name) for table in lake.tables()]
+        pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
+    context.add_output_metadata(asdict(pruned))
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("prune"),
+    description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
+)
+def prune_job() -> None:
+    prune()

@@ -1,0 +1,34 @@
+"""`record_job`: books in Dagster what happened outside it.
+
+The warehouse is the source of truth; Dagster's events are outdated after work by the command line, and missing in a new
+Dagster. This books the scopes without an event, and those whose newest event is older than their table, as their newest
+commit left them, with their history.
+"""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.behind import book_behind
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+
+
+class RecordConfig(ScopeSelection):
+    """Which scopes to book. By default every scope of the warehouse whose newest event in Dagster is older than its table."""
+
+    again: bool = Field(False, description="Book the others, too.")
+
+
+@dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
+def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book_behind(
+            context, lake, [lake.table(name).table for name in config.tables] or lake.tables(), config.user, again=config.again
+        )
+
+
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("record"), description="Books what was done outside of Dagster.")
+def record_job() -> None:
+    record()

@@ -1,0 +1,93 @@
+"""`restore_job`: restores scopes to an earlier version or time."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import check_plan, plan_field
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.errors import InvalidArgument
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.report import ScopeReport
+
+
+class ToVersion(dg.Config):
+    """Back to a Delta version: the history of the scope's partition lists them."""
+
+    by: Literal["version"] = "version"
+    version: int = Field(description="The Delta version. Each scope has its own versions: on a USER table give the user too.")
+
+
+class ToTimestamp(dg.Config):
+    """Back to a time: every scope to its newest version at that time."""
+
+    by: Literal["timestamp"] = "timestamp"
+    timestamp: str = Field(description="The time in ISO 8601, such as 2026-11-21T08:30:00Z; without an offset it is UTC.")
+
+    def moment(self) -> datetime:
+        """Raises:
+        InvalidArgument: not a time. The launchpad cannot check it: Dagster checks constraints when the run has started.
+        """
+        try:
+            moment = datetime.fromisoformat(self.timestamp)
+        except ValueError as error:
+            raise InvalidArgument(f"timestamp {self.timestamp!r} is not a time: write it as 2026-11-21T08:30:00Z") from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class RestoreConfig(dg.Config):
+    """What to bring back, and to which state. By default, it only shows which rows and files would change.
+
+    Example: {table: chat.messages, user: u_42, target: {version: {version: 3}}, dry_run: false}
+    """
+
+    table: str = Field(description="The table, as namespace.table.")
+    user: str | None = Field(None, description="The user of a USER table's scope. None with a timestamp: all users.")
+    target: ToVersion | ToTimestamp = Field(
+        discriminator="by", description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}."
+    )
+    discard_pending: bool = Field(
+        False, description="Drop the scope's pending rows. By default they are flushed first, and the restore undoes them."
+    )
+    dry_run: bool = Field(
+        True, description="Only show which rows and files would be added and removed. Set it to false to restore."
+    )
+    plan: str = plan_field()
+
+
+@dg.op(retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
+def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
+    target = config.target
+    version = target.version if isinstance(target, ToVersion) else None
+    timestamp = target.moment() if isinstance(target, ToTimestamp) else None
+    options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("restore", (config.table,), **options))
+    return lake.restore(
+        config.table,
+        user=config.user,
+        version=version,
+        timestamp=timestamp,
+        discard_pending=config.discard_pending,
+        dry_run=config.dry_run,
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("restore"),
+    description="Restores scopes to a version; dry run by default.",
+)
+def restore_job() -> None:
+    restore()

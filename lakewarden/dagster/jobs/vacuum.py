@@ -1,0 +1,50 @@
+"""`vacuum_job`: deletes files that no version inside the retention needs."""
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
+from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.report import ScopeReport
+
+
+class VacuumConfig(ScopeSelection):
+    """Which scopes to vacuum, and how much history to keep. By default, it lists the files and deletes nothing."""
+
+    retain_hours: float | None = Field(
+        None, description="Hours to keep removed files. None: the table's DELETED_RETENTION_HOURS, else the setting (168)."
+    )
+    force: bool = Field(
+        False, description="Allow a retention below 168 hours: versions in that time can then no longer be restored."
+    )
+    dry_run: bool = Field(True, description="Only list the files that would be deleted. Set it to false to delete them.")
+    plan: str = plan_field()
+
+
+@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
+def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+    with declined():
+        book(context, lake, _run(lake, config))
+
+
+def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
+    options = PlanOptions(user=config.user, retain_hours=config.retain_hours, force=config.force)
+    if config.plan:
+        check_plan(config.plan, dry_run=config.dry_run)
+        return lake.apply(config.plan, only=new_request("vacuum", config.tables, **options))
+    return lake.vacuum(
+        *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
+    )
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("vacuum"),
+    description="Deletes files past the retention; dry run by default.",
+)
+def vacuum_job() -> None:
+    vacuum()

@@ -1,0 +1,164 @@
+"""Chooses the due scopes that the flush sensor submits now: in batches, without active and recently failed ones.
+
+Keeps no state between ticks: Dagster's own runs show what was tried, the write log shows what is still pending.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakewarden.dagster.jobs.flush import scopes_of
+from lakewarden.errors import InvalidArgument
+from lakewarden.planning.pending import Pending
+from lakewarden.scope import Scope, TableName
+
+SCOPES_PER_RUN = 1_000
+"""A run over many scopes is one Spark job; starting a run costs some seconds, so few large ones are better."""
+
+RUNS_PER_TICK = 4
+"""The most runs of a tick. Dagster has no such limit, and submits a tick's runs one by one; the next tick continues."""
+
+FIRST_WAIT = timedelta(minutes=1)
+LONGEST_WAIT = timedelta(hours=1)
+"""A scope that failed is tried again after a minute, then two, then four, … at most an hour after its last failure."""
+
+LOOK_BACK = timedelta(days=1)
+"""Failed runs that count as attempts: older ones no longer hold anything back."""
+
+
+@dataclass(frozen=True)
+class FlushRun:
+    """What matters here of a run of flush_job. `ended` is None while it is queued or running."""
+
+    scopes: frozenset[Scope]
+    """Exactly these, if it named scopes."""
+    tables: frozenset[TableName]
+    """All scopes of these, if it named tables."""
+    everything: bool
+    """Whether it named neither: it flushes the whole warehouse."""
+    seen_until: datetime
+    """The run saw its scopes' rows up to this time of the log."""
+    ended: datetime | None
+
+    def covers(self, scope: Scope) -> bool:
+        return self.everything or scope in self.scopes or scope.table in self.tables
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A due scope, how many runs failed to flush its oldest row, and when it may be tried again."""
+
+    pending: Pending
+    attempts: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Scopes for one run. Its key encodes what they have pending and how often that was tried, so a repeat is not submitted."""
+
+    pending: tuple[Pending, ...]
+    attempts: int
+
+    @property
+    def key(self) -> str:
+        content = "\n".join(f"{one.scope}\t{one.rows}\t{one.bytes}\t{one.oldest.isoformat()}" for one in self.pending)
+        return f"{hashlib.sha256(content.encode()).hexdigest()[:24]}-{self.attempts}"
+
+    @property
+    def seen_until(self) -> datetime:
+        """The youngest of its scopes' oldest rows, by the clock of the log: no other clock shows what a run saw."""
+        return max(one.oldest for one in self.pending)
+
+    @property
+    def users(self) -> dict[str, list[str]]:
+        """The scopes as the config of flush_job."""
+        users: dict[str, list[str]] = {}
+        for one in self.pending:
+            users.setdefault(str(one.table), []).extend([] if one.user is None else [one.user])
+        return users
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to submit, and how many due scopes are left out, by reason."""
+
+    batches: tuple[Batch, ...]
+    under_way: int
+    waiting: int
+    later: int
+
+    def __str__(self) -> str:
+        left = {"under way": self.under_way, "waiting after a failure": self.waiting, "left for the next tick": self.later}
+        return ", ".join(f"{count} {why}" for why, count in left.items() if count)
+
+
+def choose(
+    due: Sequence[Pending],
+    runs: Sequence[FlushRun],
+    now: datetime,
+    *,
+    scopes_per_run: int = SCOPES_PER_RUN,
+    runs_per_tick: int = RUNS_PER_TICK,
+) -> Choice:
+    """The batches of this tick, oldest rows first; scopes that failed before are in separate batches."""
+    active = [run for run in runs if run.ended is None]
+    failed = [run for run in runs if run.ended is not None]
+    free = [one for one in due if not any(run.covers(one.scope) for run in active)]
+    tried = [_attempted(one, failed) for one in free]
+    ready = [one for one in tried if one.not_before is None or one.not_before <= now]
+    batches = list(_batches(ready, scopes_per_run))
+    taken = batches[:runs_per_tick]
+    return Choice(
+        tuple(taken),
+        under_way=len(due) - len(free),
+        waiting=len(free) - len(ready),
+        later=len(ready) - sum(len(batch.pending) for batch in taken),
+    )
+
+
+def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
+    """Whether a failed run tried this scope's oldest row: the run covered the scope, and had seen the row."""
+    ends = [run.ended for run in failed if run.ended and run.seen_until >= pending.oldest and run.covers(pending.scope)]
+    if not ends:
+        return Attempted(pending, 0, None)
+    wait = min(FIRST_WAIT * 2 ** min(len(ends) - 1, 16), LONGEST_WAIT)
+    return Attempted(pending, len(ends), max(ends) + wait)
+
+
+def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
+    """Groups scopes by their number of attempts, new ones first, so a bad scope does not affect a good batch's key."""
+    by_attempts: dict[int, list[Pending]] = {}
+    for one in ready:
+        by_attempts.setdefault(one.attempts, []).append(one.pending)
+    for attempts, pending in sorted(by_attempts.items()):
+        for start in range(0, len(pending), size):
+            yield Batch(tuple(pending[start : start + size]), attempts)
+
+
+def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetime | None) -> FlushRun:
+    """A run, read from the config of its op, which a user may have typed: invalid names cover nothing."""
+    scopes, tables = config.get("scopes") or {}, config.get("tables") or []
+    return FlushRun(
+        scopes=frozenset(_scopes(scopes)) if isinstance(scopes, Mapping) else frozenset(),
+        tables=frozenset(_named(tables)) if isinstance(tables, list) else frozenset(),
+        everything=not scopes and not tables,
+        seen_until=seen_until,
+        ended=ended,
+    )
+
+
+def _scopes(users: Mapping[str, Sequence[str]]) -> Iterator[Scope]:
+    for table in _named(users):
+        yield from scopes_of(table, users[str(table)])
+
+
+def _named(names: Iterable[object]) -> Iterator[TableName]:
+    for name in names:
+        try:
+            yield TableName.parse(str(name))
+        except InvalidArgument:
+            continue

@@ -1,0 +1,58 @@
+"""Finds Dagster's runs: of an operation, those that hold the queue's slots, and those that ended without booking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lakewarden.dagster.jobs.tags import OPERATION, Importance
+
+UNDER_WAY = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def under_way(instance: dg.DagsterInstance, operation: Importance) -> bool:
+    """Whether a run of the operation is queued or running, however it was started."""
+    wanted = dg.RunsFilter(tags={OPERATION: operation}, statuses=UNDER_WAY)
+    return bool(instance.get_run_records(wanted, limit=1))
+
+
+_IN_PROCESS = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_SHOWN = 3
+
+
+def holders(instance: dg.DagsterInstance) -> str:
+    """Which runs hold the slots of the queue, and since when, as text for people; empty when none does."""
+    held = instance.get_run_records(dg.RunsFilter(statuses=_IN_PROCESS), limit=_SHOWN + 1, ascending=True)
+    runs = ", ".join(_shown(record) for record in held[:_SHOWN])
+    more = ", and more" if len(held) > _SHOWN else ""
+    return f"running: {runs}{more}" if runs else ""
+
+
+def _shown(record: dg.RunRecord) -> str:
+    since = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.update_timestamp
+    run = record.dagster_run
+    return f"{run.job_name} {run.run_id[:8]} ({run.status.value.lower()}, since {since:%H:%M:%S} UTC)"
+
+
+_CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+_STEP_FAILED = "STEP_FAILURE"
+
+
+def cut_off(instance: dg.DagsterInstance, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
+    """Our runs that ended after a time without booking what they had committed, and that no retry will book; oldest first."""
+    wanted = dg.RunsFilter(statuses=_CUT_OFF, updated_after=since)
+    return [record for record in instance.get_run_records(wanted, limit=limit, ascending=True) if _is_cut_off(record.dagster_run)]
+
+
+def _is_cut_off(run: dg.DagsterRun) -> bool:
+    tags = run.tags
+    failed_itself = tags.get("dagster/failure_reason") == _STEP_FAILED  # an op that fails has booked before
+    return OPERATION in tags and not failed_itself and tags.get("dagster/will_retry") != "true"

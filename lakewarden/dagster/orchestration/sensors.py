@@ -1,0 +1,131 @@
+"""The sensors: due flushes, queued jobs, runs that were cut off, new users."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lakewarden.catalog.model import Table
+from lakewarden.dagster.assets.tables import is_crowded, partitions_name
+from lakewarden.dagster.jobs.behind import named_tables
+from lakewarden.dagster.jobs.flush import flush_job
+from lakewarden.dagster.jobs.queued import run_queued_job
+from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.selection import op_config
+from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
+from lakewarden.dagster.orchestration.runs import UNDER_WAY, cut_off, holders, under_way
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.settings import FlushSettings
+
+_RUNNING = dg.DefaultSensorStatus.RUNNING
+
+_IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+_RUNS_SEEN = 500
+"""Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
+
+
+@dg.sensor(job=flush_job, minimum_interval_seconds=15, default_status=_RUNNING)
+def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Flushes scopes whose FLUSH_POLICY is met: in batches, never an active one, failed ones with growing pauses."""
+    now = lake.warehouse.clock()
+    due = [one.pending for one in lake.due()]
+    if not due:
+        return dg.SkipReason("no scope is due")
+    choice = choose(due, _flush_runs(context.instance, now), now)
+    if not choice.batches:
+        return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
+    return dg.SensorResult(run_requests=[_request(batch, lake.warehouse.settings.flush) for batch in choice.batches])
+
+
+def _request(batch: Batch, settings: FlushSettings) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=batch.key,
+        run_config={"ops": {"flush": {"config": {"scopes": batch.users}}}},
+        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(batch), **_slot(batch, settings)},
+    )
+
+
+def _slot(batch: Batch, settings: FlushSettings) -> dict[str, str]:
+    """Few scopes with little in the log are flushed without a JVM, so they do not wait for one."""
+    small = all(one.bytes < settings.large_scope_bytes for one in batch.pending)
+    return {SLOT: LIGHT} if small and len(batch.pending) < settings.in_process_below else {}
+
+
+def _single(batch: Batch) -> dict[str, str]:
+    """A run of one scope is limited to one at a time by the queue (dagster.yaml, tag_concurrency_limits)."""
+    return {SCOPE: str(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
+
+
+def _flush_runs(instance: dg.DagsterInstance, now: datetime) -> list[FlushRun]:
+    """The active runs of flush_job, however they were started, and those that failed recently."""
+    of_flush = {OPERATION: "flush"}
+    active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
+    failed = instance.get_run_records(
+        dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
+    )
+    return [_run(record) for record in [*active, *failed]]
+
+
+def _run(record: dg.RunRecord) -> FlushRun:
+    run = record.dagster_run
+    seen = run.tags.get(SEEN_UNTIL)
+    seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
+    ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+    return flush_run(op_config(run), seen_until, ended if run.is_finished else None)
+
+
+@dg.sensor(job=run_queued_job, minimum_interval_seconds=15, default_status=_RUNNING)
+def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Runs the jobs that were enqueued in the warehouse, and those whose runner died."""
+    waiting = lake.waiting_jobs()
+    if not waiting:
+        return dg.SkipReason("no job is queued")
+    if under_way(context.instance, "queued"):
+        return dg.SkipReason(f"{len(waiting)} jobs are queued, and a run is under way")
+    return dg.SensorResult(run_requests=[dg.RunRequest()])
+
+
+@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
+def cut_off_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Books what canceled and killed runs had committed, unless a retry does. The cursor is the time of the last such run."""
+    since = datetime.fromisoformat(context.cursor) if context.cursor else lake.warehouse.clock() - LOOK_BACK
+    ended = cut_off(context.instance, since, _RUNS_SEEN)
+    if not ended:
+        return dg.SkipReason("no run was cut off")
+    context.update_cursor(max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat())
+    named = {str(table.name) for record in ended for table in named_tables(lake, op_config(record.dagster_run))}
+    config = {"ops": {"record": {"config": {"tables": sorted(named)}}}}
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
+
+
+@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
+def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+    """Registers new users as partitions, all at once, and books their state if they have no events yet.
+
+    The cursor lists the tables seen so far: a table seen for the first time may have state from before this Dagster.
+    """
+    tables = lake.tables()
+    seen = set((context.cursor or "").split())
+    fresh = [table for table in tables if table.id not in seen]
+    grown = {table.name: count for table in tables if (count := _register(context.instance, lake, table))}
+    names = [str(table.name) for table in tables if table in fresh or table.name in grown]
+    context.update_cursor(" ".join(table.id for table in tables))
+    if not names:
+        return dg.SkipReason(f"no new users in {len(tables)} tables")
+    added = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
+    context.log.info("new users: %s; new tables: %d", added, len(fresh))
+    config = {"ops": {"record": {"config": {"tables": names}}}}
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
+
+
+def _register(instance: dg.DagsterInstance, lake: Lakehouse, table: Table) -> int:
+    """Adds the users that are not partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
+    if table.type == "SHARED" or is_crowded(lake.warehouse, table):
+        return 0
+    users = lake.warehouse.registry.users(table.id)
+    name = partitions_name(table.name)
+    missing = users - set(instance.get_dynamic_partitions(name))
+    if missing:
+        instance.add_dynamic_partitions(name, sorted(missing))
+    return len(missing)

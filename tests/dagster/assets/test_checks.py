@@ -1,0 +1,121 @@
+"""The asset checks find what is wrong with a table, on pandas and on Spark, and say what they looked at."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from lakewarden.dagster.assets.checks import build_table_checks
+from lakewarden.dagster.assets.tables import build_table_specs
+from lakewarden.dagster.jobs.check import build_check_job
+from lakewarden.dagster.resources.lakehouse import LakehouseResource
+from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.chat import make_chat
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
+
+pytestmark = DAGSTER
+
+ALL = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
+
+
+@pytest.fixture
+def chat(warehouse_uri: str) -> str:
+    make_chat(warehouse_uri)
+    return warehouse_uri
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with sqlite_instance(tmp_path / "dagster") as instance:
+        yield instance
+
+
+def run_checks(uri: str, instance: dg.DagsterInstance, **config: object) -> Mapping[str, dg.AssetCheckEvaluation]:
+    """The verdicts on chat.messages, by check."""
+    spark = SparkResource()
+    with Lakehouse.open(uri) as lake:
+        catalog = lake.warehouse.catalog.read()
+        defs = dg.Definitions(
+            assets=build_table_specs(lake.warehouse, catalog),
+            asset_checks=build_table_checks(catalog),
+            jobs=[build_check_job()],
+            resources={"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)},
+        )
+    result = defs.resolve_job_def("check_job").execute_in_process(
+        instance=instance, run_config={"ops": {"check_chat__messages": {"config": config}}} if config else None
+    )
+    found = result.get_asset_check_evaluations()
+    assert {one.check_name for one in found if one.asset_key.path[-1] == "rooms"} == ALL
+    return {one.check_name: one for one in found if one.asset_key.path[-1] == "messages"}
+
+
+def looked_at(evaluation: dg.AssetCheckEvaluation) -> list[object]:
+    table = evaluation.metadata["looked at"]
+    assert isinstance(table, dg.TableMetadataValue)
+    return [record.data["user"] for record in table.records]
+
+
+def test_good_tables_pass(chat: str, instance: dg.DagsterInstance) -> None:
+    found = run_checks(chat, instance)
+    assert set(found) == ALL
+    assert all(one.passed for one in found.values())
+    assert looked_at(found["one_row_per_key"]) == ["ada", "bob", "eve"]
+
+
+def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.DagsterInstance) -> None:
+    instance.report_runless_asset_event(dg.AssetMaterialization(["chat", "messages"], partition="eve"))
+    found = run_checks(chat, instance, scopes=2)
+    assert looked_at(found["columns_as_declared"]) == ["eve", "ada"]
+    assert looked_at(run_checks(chat, instance, users=["bob"])["columns_as_declared"]) == ["bob"]
+
+
+@pytest.fixture
+def ada(chat: str) -> str:
+    return f"{chat}/data/chat/messages/ada"
+
+
+def repeat_a_key(uri: str) -> None:
+    """As another writer may: a second row of a key."""
+    rows = DeltaTable(uri).to_pyarrow_table().slice(0, 1)
+    write_deltalake(uri, rows, mode="append")
+
+
+def test_a_repeated_key_is_found(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+    repeat_a_key(ada)
+    found = run_checks(chat, instance)
+    assert not found["one_row_per_key"].passed
+    assert found["one_row_per_key"].metadata["unexpected"].value == 2
+    assert found["columns_as_declared"].passed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark leaves its sockets to the collector
+def test_a_repeated_key_is_found_on_spark(chat: str, ada: str, instance: dg.DagsterInstance, spark: SparkSession) -> None:
+    assert spark is not None
+    assert run_checks(chat, instance, spark_above=0)["one_row_per_key"].passed
+    repeat_a_key(ada)
+    assert not run_checks(chat, instance, spark_above=0)["one_row_per_key"].passed
+
+
+def test_a_foreign_column_is_found(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+    rows = DeltaTable(ada).to_pyarrow_table()
+    more = rows.append_column("extra", pa.array([1] * rows.num_rows))
+    write_deltalake(ada, more, mode="overwrite", schema_mode="overwrite")
+    found = run_checks(chat, instance)["columns_as_declared"]
+    assert not found.passed
+    assert found.metadata["unexpected"].value == 1
+
+
+def test_a_row_beyond_the_log_is_found(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+    rows = DeltaTable(ada).to_pyarrow_table().slice(0, 1)
+    rows = rows.set_column(rows.column_names.index("id"), "id", pa.array([77], pa.int64()))
+    beyond = rows.set_column(rows.column_names.index("_seq"), "_seq", pa.array([1 << 60], pa.int64()))
+    write_deltalake(ada, beyond, mode="append")
+    found = run_checks(chat, instance)["log_and_table_agree"]
+    assert not found.passed
+    assert found.metadata["unexpected"].value == 1

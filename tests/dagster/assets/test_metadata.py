@@ -1,0 +1,70 @@
+"""The metadata of a scope's event: Dagster's names, stable numbers, tables of plain cells."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from lakewarden.connection import Location
+from lakewarden.dagster.assets.metadata import Backlog, scope_metadata, table_value
+from lakewarden.report import ScopeReport, ScopeState
+from lakewarden.scope import Scope, TableName
+from tests.fixtures.dagster import DAGSTER
+
+pytestmark = DAGSTER
+
+TABLE = TableName("chat", "messages")
+STATE = ScopeState(version=3, rows=12, files=2, bytes=999, last_seq=77)
+
+
+def report(user: str | None, uri: str = "/lake/x") -> ScopeReport:
+    return ScopeReport(
+        Scope(TABLE, user),
+        "optimize",
+        "done",
+        Location(uri),
+        version=3,
+        parameters={"zorder": "id"},
+        metrics={"files_removed": 4},
+        state=STATE,
+        files=("a.parquet",),
+    )
+
+
+def test_a_partition_counts_its_rows_and_an_asset_its_own() -> None:
+    assert scope_metadata(report("ada"))["dagster/partition_row_count"].value == 12
+    assert scope_metadata(report(None))["dagster/row_count"].value == 12
+
+
+def test_numbers_stand_under_stable_keys() -> None:
+    metadata = scope_metadata(report("ada"), backlog=Backlog(5, 50))
+    numbers = {name: value.value for name, value in metadata.items() if isinstance(value, dg.IntMetadataValue)}
+    assert numbers == {
+        "dagster/partition_row_count": 12,
+        "delta/version": 3,
+        "delta/num_files": 2,
+        "delta/bytes": 999,
+        "hot/backlog_bytes": 50,
+    }
+    assert metadata["parameters"].value == "zorder=id"
+    assert metadata["metrics"].value == "files_removed=4"
+
+
+def test_the_path_is_a_path_here_and_a_link_elsewhere() -> None:
+    assert isinstance(scope_metadata(report("ada"))["path"], dg.PathMetadataValue)
+    assert isinstance(scope_metadata(report("ada", "s3://lake/x"))["path"], dg.UrlMetadataValue)
+
+
+def test_a_scope_without_a_table_has_no_numbers() -> None:
+    nothing = ScopeReport(Scope(TABLE, "ada"), "flush", "planned", Location("/lake/x"), reason="3 pending rows")
+    assert {"delta/version", "dagster/partition_row_count", "history"}.isdisjoint(scope_metadata(nothing))
+
+
+def test_a_table_takes_its_columns_from_its_rows() -> None:
+    table = table_value([{"a": 1, "b": "x", "c": True, "d": 0.5}])
+    assert [(column.name, column.type) for column in table.schema.columns] == [
+        ("a", "int"),
+        ("b", "string"),
+        ("c", "bool"),
+        ("d", "float"),
+    ]
+    assert table_value([]).records == []

@@ -1,0 +1,31 @@
+"""The code location as Dagster loads it: fresh, over a warehouse that the environment names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import dagster as dg
+import pytest
+
+from lakewarden.dagster import build_definitions
+from lakewarden.dagster.resources.lakehouse import VARIABLE
+from tests.fixtures.chat import make_chat
+
+Load = Callable[[str], dg.Definitions]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Builds the definitions anew; they depend on the warehouse of that moment."""
+
+    def loaded(uri: str) -> dg.Definitions:
+        monkeypatch.setenv(VARIABLE, uri)
+        return build_definitions()
+
+    return loaded
+
+
+@pytest.fixture
+def chat(warehouse_uri: str) -> str:
+    make_chat(warehouse_uri)
+    return warehouse_uri

@@ -1,0 +1,101 @@
+"""What a run committed before it died or was canceled is booked once: by its retry, or by the sensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+
+from lakewarden.dagster.jobs.flush import flush_job
+from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.orchestration.sensors import cut_off_sensor, flush_sensor
+from lakewarden.lakehouse import Lakehouse
+from tests.dagster.orchestration.conftest import Load
+from tests.dagster.orchestration.test_sensors import tick
+from tests.fixtures.chat import MESSAGES, write
+from tests.fixtures.dagster import DAGSTER, as_shipped
+
+pytestmark = DAGSTER
+
+KEY = dg.AssetKey(["chat", "messages"])
+FORM = {"ops": {"flush": {"config": {"tables": [MESSAGES]}}}}
+FLUSH = {OPERATION: "flush"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    with as_shipped(tmp_path / "dagster", server) as instance:
+        yield instance
+
+
+@pytest.fixture
+def committed(chat: str, load: Load, instance: dg.DagsterInstance) -> str:
+    """Dagster knows all scopes; then a run commits one of them and dies before it books."""
+    assert load(chat).resolve_job_def("record_job").execute_in_process(instance=instance).success
+    write(chat, "ada", 10, 11)
+    with Lakehouse.open(chat) as lake:
+        lake.flush()
+    return chat
+
+
+def booked(instance: dg.DagsterInstance) -> list[tuple[str | None, object]]:
+    """Partition and version of the events since all scopes were recorded, oldest first."""
+    events = [record.asset_materialization for record in instance.fetch_materializations(KEY, limit=100).records]
+    found: list[tuple[str | None, object]] = [
+        (event.partition, event.metadata["delta/version"].value) for event in events if event
+    ]
+    return found[::-1][3:]
+
+
+def run(
+    defs: dg.Definitions, job: str, instance: dg.DagsterInstance, config: Mapping[str, object], parent: str | None = None
+) -> None:
+    definition = defs.resolve_job_def(job)
+    made = instance.create_run_for_job(definition, run_config=config, parent_run_id=parent, root_run_id=parent)
+    execute_run(InMemoryJob(definition), made, instance)
+    assert instance.get_run_by_id(made.run_id).status is dg.DagsterRunStatus.SUCCESS  # type: ignore[union-attr]
+
+
+def dead(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
+    return instance.create_run_for_job(flush_job, run_config=FORM, tags={**FLUSH, **tags}, status=status)
+
+
+def test_the_retry_of_a_dead_run_books_what_that_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
+    defs = load(committed)
+    parent = dead(instance, dg.DagsterRunStatus.FAILURE)
+    run(defs, "flush_job", instance, FORM, parent.run_id)
+    assert booked(instance) == [("ada", 2)]
+    run(defs, "flush_job", instance, FORM, parent.run_id)
+    assert booked(instance) == [("ada", 2)], "once"
+
+
+def test_the_sensor_books_what_a_canceled_run_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
+    dead(instance, dg.DagsterRunStatus.CANCELED)
+    (request,), _, cursor = tick(cut_off_sensor, committed, instance)
+    assert request.run_config == {"ops": {"record": {"config": {"tables": [MESSAGES]}}}}
+    run(load(committed), "record_job", instance, request.run_config)
+    assert booked(instance) == [("ada", 2)]
+    assert tick(cut_off_sensor, committed, instance, cursor)[:2] == ([], "no run was cut off")
+
+
+@pytest.mark.parametrize("tag", [{"dagster/will_retry": "true"}, {"dagster/failure_reason": "STEP_FAILURE"}])
+def test_runs_that_book_or_will_be_retried_are_left_to_that(chat: str, instance: dg.DagsterInstance, tag: dict[str, str]) -> None:
+    dead(instance, dg.DagsterRunStatus.FAILURE, **tag)
+    assert tick(cut_off_sensor, chat, instance)[:2] == ([], "no run was cut off")
+
+
+def test_the_sensor_says_which_run_the_others_wait_for(chat: str, instance: dg.DagsterInstance) -> None:
+    write(chat, "ada", 10, 11)
+    holder = dead(instance, dg.DagsterRunStatus.STARTED)
+    assert f"running: flush_job {holder.run_id[:8]} (started, since " in tick(flush_sensor, chat, instance)[1]
+
+
+def test_one_scope_is_booked_if_one_is_behind(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
+    run(load(committed), record_job.name, instance, {})
+    assert booked(instance) == [("ada", 2)]

@@ -1,0 +1,105 @@
+"""The public surface of the code location: what it is called, and that it loads anywhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakewarden.catalog.model import Column
+from lakewarden.lakehouse import Lakehouse
+from tests.dagster.orchestration.conftest import Load
+from tests.fixtures.chat import add_stream
+from tests.fixtures.dagster import DAGSTER
+
+pytestmark = DAGSTER
+
+JOBS = {
+    "flush_job",
+    "evict_job",
+    "compact_job",
+    "optimize_job",
+    "vacuum_job",
+    "restore_job",
+    "record_job",
+    "erase_job",
+    "export_job",
+    "move_job",
+    "run_queued_job",
+    "prune_job",
+}
+SCHEDULES = {
+    "evict_minutely": "* * * * *",
+    "compact_hourly": "17 * * * *",
+    "optimize_nightly": "30 2 * * *",
+    "vacuum_weekly": "0 4 * * 0",
+    "prune_nightly": "50 3 * * *",
+}
+SENSORS = {"flush_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor"}
+CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
+
+
+def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
+    defs = load(chat)
+    dg.Definitions.validate_loadable(defs)
+    repository = defs.get_repository_def()
+    assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {"chat/messages", "chat/rooms"}
+    assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | {"check_job"}
+    assert {schedule.name: schedule.cron_schedule for schedule in repository.schedule_defs} == SCHEDULES
+    assert {sensor.name for sensor in repository.sensor_defs if sensor.name != "default_automation_condition_sensor"} == SENSORS
+    assert {check.name for check in repository.asset_graph.asset_check_keys} == CHECKS
+    assert repository.asset_graph.get(dg.AssetKey(["chat", "messages"])).partitions_def is not None
+    assert repository.asset_graph.get(dg.AssetKey(["chat", "rooms"])).partitions_def is None
+
+
+def test_everything_runs_by_itself_from_the_start(load: Load, chat: str) -> None:
+    repository = load(chat).get_repository_def()
+    assert all(schedule.default_status is dg.DefaultScheduleStatus.RUNNING for schedule in repository.schedule_defs)
+    ours = [sensor for sensor in repository.sensor_defs if sensor.name in SENSORS]
+    assert all(sensor.default_status is dg.DefaultSensorStatus.RUNNING for sensor in ours)
+
+
+def test_no_warehouse_is_no_fault(load: Load, tmp_path: Path) -> None:
+    defs = load(str(tmp_path / "nowhere"))
+    dg.Definitions.validate_loadable(defs)
+    assert defs.get_repository_def().asset_graph.get_all_asset_keys() == set()
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_every_type_of_table_becomes_an_asset(load: Load, chat: str, tmp_path: Path) -> None:
+    add_stream(chat, "ada")
+    with Lakehouse.open(chat) as lake:
+        lake.create_storage("own", type="filesystem", base=str(tmp_path / "own"))
+        columns = [Column("id", "BIGINT"), Column("photo", "FILE")]
+        options = {"STORAGE_ID": "own", "USE_USER_STORAGE": "true"}
+        lake.create_table("chat.photos", type="USER", columns=columns, primary_key=["id"], options=options)
+        lake.create_table("chat.posters", type="SHARED", columns=columns, primary_key=["id"])
+    defs = load(chat)
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.get_repository_def().asset_graph
+    partitioned = {key.path[-1]: graph.get(key).partitions_def is not None for key in graph.get_all_asset_keys()}
+    assert partitioned == {"messages": True, "rooms": False, "typing": True, "photos": True, "posters": False}
+    checked = {key.asset_key.path[-1] for key in graph.asset_check_keys}
+    assert checked == {"messages", "rooms", "photos", "posters"}, "a STREAM table has no Delta table to check"
+
+
+def test_the_docs_name_every_job_and_when_it_runs() -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    rows = [line for line in documented.splitlines() if line.startswith("| ")]
+    for name in (*JOBS, "check_job", *SENSORS):
+        assert any(f"`{name}`" in row for row in rows), name
+    for name, cron in SCHEDULES.items():
+        assert any(f"`{name}`" in row and f"`{cron}`" in row for row in rows), name
+
+
+@pytest.mark.slow
+def test_dagster_itself_finds_it_by_the_workspace(chat: str, tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", str(root / "workspace.yaml")]
+    environment = {**os.environ, "LAKEWARDEN_WAREHOUSE": chat, "DAGSTER_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]

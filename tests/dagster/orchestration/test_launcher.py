@@ -1,0 +1,102 @@
+"""Runs whose process is gone: the daemon's own monitoring fails them, retries them, and frees what they held."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.launcher import WorkerStatus
+from dagster._core.test_utils import create_test_daemon_workspace_context
+from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster._daemon.monitoring import execute_run_monitoring_iteration
+
+from lakewarden.cli.ui import processes
+from lakewarden.dagster.jobs.flush import flush_job
+from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher
+from lakewarden.dagster.resources import alive
+from lakewarden.dagster.resources.alive import key_of, last_beat
+from tests.fixtures.dagster import DAGSTER, as_shipped
+
+pytestmark = DAGSTER
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def instance(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
+    """With the settings that `lakewarden ui` gives it, in the session `new`."""
+    monkeypatch.setenv(alive.SESSION, "new")
+    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    with as_shipped(tmp_path / "dagster", server) as instance:
+        yield instance
+
+
+def started(instance: dg.DagsterInstance) -> dg.DagsterRun:
+    return instance.create_run_for_job(flush_job, tags={OPERATION: "flush"}, status=dg.DagsterRunStatus.STARTED)
+
+
+def monitor(instance: dg.DagsterInstance) -> None:
+    """What the daemon does every ten seconds."""
+    with create_test_daemon_workspace_context(EmptyWorkspaceTarget(), instance) as context:
+        assert set(execute_run_monitoring_iteration(context, logging.getLogger("test"))) == {None}
+
+
+def of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    return found
+
+
+def test_a_run_of_an_ended_ui_fails_at_the_next_start_and_is_retried(instance: dg.DagsterInstance) -> None:
+    run = started(instance)
+    instance.daemon_cursor_storage.set_cursor_values({key_of(run.run_id): "old 3"})
+    monitor(instance)
+    found = of(instance, run)
+    assert found.status is dg.DagsterRunStatus.FAILURE
+    assert found.tags["dagster/will_retry"] == "true"
+    (failed,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+    assert "it belonged to a `lakewarden ui` that has ended" in failed.message
+
+
+def test_a_run_that_falls_silent_fails_and_one_that_beats_does_not(instance: dg.DagsterInstance) -> None:
+    seconds = [0.0]
+    assert isinstance(instance.run_launcher, WatchingRunLauncher)
+    instance.run_launcher._watch = Watch("new", lambda: seconds[0])
+    silent, speaking = started(instance), started(instance)
+    for beat in range(3):
+        instance.daemon_cursor_storage.set_cursor_values({key_of(speaking.run_id): f"new {beat}"})
+        for run in (silent, speaking):
+            result = instance.run_launcher.check_run_worker_health(run)
+            assert (result.status is WorkerStatus.RUNNING) == (run is speaking or seconds[0] < SILENT_SECONDS)
+        seconds[0] += SILENT_SECONDS / 2
+    assert last_beat(instance, silent.run_id) is None
+
+
+def test_a_process_beats_while_it_has_the_warehouse(instance: dg.DagsterInstance) -> None:
+    run = started(instance)
+    with alive.alive(instance, run.run_id):
+        pass
+    assert last_beat(instance, run.run_id) == "new 0"
+    monitor(instance)
+    assert of(instance, run).status is dg.DagsterRunStatus.STARTED
+
+
+def test_runs_of_other_projects_are_left_alone() -> None:
+    seconds = [0.0]
+    watch = Watch("", lambda: seconds[0])
+    assert watch.why_gone("theirs", None, beats=False) is None
+    seconds[0] = 10 * SILENT_SECONDS
+    assert watch.why_gone("theirs", None, beats=False) is None
+
+
+def test_other_machines_sessions_are_judged_by_silence_alone() -> None:
+    watch = Watch("", lambda: 0.0)
+    assert watch.why_gone("run", "another-host 7", beats=True) is None
+
+
+def test_the_variable_is_the_one_that_ui_sets() -> None:
+    assert alive.SESSION == processes.SESSION

@@ -1,0 +1,170 @@
+"""`lakewarden ui` that is killed or stopped: what its next start finds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import pytest
+from dagster._core.storage.tags import PARENT_RUN_ID_TAG
+from dagster._daemon.types import DaemonHeartbeat
+from dagster_graphql import DagsterGraphQLClient
+
+from lakewarden.cli.ui.home import DagsterHome, Served, prepare_home
+from lakewarden.cli.ui.processes import SESSION, end_session
+from lakewarden.dagster.orchestration.alone import other_daemon
+from lakewarden.errors import InUse
+from tests.fixtures.chat import make_chat
+from tests.fixtures.dagster import DAGSTER, as_shipped
+from tests.fixtures.patience import PATIENCE
+from tests.fixtures.servers import free_port
+
+pytestmark = DAGSTER
+
+ROOT = Path(__file__).parents[3]
+_LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
+
+
+def test_a_home_is_held_by_one_ui_at_a_time(tmp_path: Path) -> None:
+    home = DagsterHome(tmp_path)
+    with home.held() as former:
+        assert former is None
+        home.record(served := Served("a-session", 17, "http://127.0.0.1:3000"))
+        with pytest.raises(InUse, match=r"process 17, at http://127.0.0.1:3000.* start every run twice"), home.held():
+            pass
+    with home.held() as former:
+        assert former == served
+
+
+def test_processes_of_a_session_end_with_their_children(tmp_path: Path) -> None:
+    wait = "import time; time.sleep(600)"
+    program = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', '{wait}']).pid, flush=True); {wait}"
+    session = str(tmp_path)
+    command, environment = [sys.executable, "-c", program], {**os.environ, SESSION: session}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait()
+        assert child.is_running(), "kill -9 of a parent leaves its children"
+        assert end_session(session) == 1
+        assert not child.is_running()
+    assert end_session(session) == 0
+
+
+def test_settings_of_an_earlier_release_are_replaced_and_those_of_a_user_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = (ROOT / "dagster.yaml").read_text()
+    home = prepare_home(tmp_path / "home", ROOT)
+    settings = home.path / "dagster.yaml"
+    assert settings.read_text() == shipped
+    settings.write_text("telemetry: { enabled: false }\n")
+    prepare_home(home.path, ROOT)
+    assert settings.read_text() == "telemetry: { enabled: false }\n"
+    monkeypatch.setattr("lakewarden.cli.ui.home._SHIPPED_BEFORE", {sha256(settings.read_bytes()).hexdigest()})
+    prepare_home(home.path, ROOT)
+    assert settings.read_text() == shipped
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    with as_shipped(tmp_path / "dagster", server) as instance:
+        instance.wipe_daemon_heartbeats()
+        yield instance
+
+
+def test_another_daemon_is_seen_by_its_advancing_beats(instance: dg.DagsterInstance) -> None:
+    seconds = [10_000.0]
+
+    def beat() -> None:
+        instance.add_daemon_heartbeat(DaemonHeartbeat(seconds[0], "SENSOR", "another", None))
+
+    def sleep(duration: float) -> None:
+        seconds[0] += duration
+        if int(seconds[0]) % 30 == 0:
+            beat()
+
+    assert other_daemon(instance, sleep, seconds[0]) is None, "an instance that had no daemon yet"
+    beat()
+    assert other_daemon(instance, sleep, seconds[0]) == "another"
+    assert other_daemon(instance, lambda _: None, seconds[0]) is None, "it has ended, a moment ago"
+
+
+@dataclass(frozen=True)
+class Ui:
+    """A running `lakewarden ui`."""
+
+    process: subprocess.Popen[str]
+    said: list[str]
+    session: str
+
+    def stop_in_its_tracks(self) -> None:
+        """Every process halts where it is; then the first is killed, and the others are orphans."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(SESSION) == self.session:
+                    process.suspend()
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def ui(warehouse: str, home: Path, port: int) -> Iterator[Ui]:
+    command = [_LAKEWARDEN, "ui", "--warehouse", warehouse, "--port", str(port), "--dagster-home", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said: list[str] = []
+            while not said or "Dagster is at" not in said[-1]:
+                said.append(process.stdout.readline())
+                assert said[-1], said
+            served = DagsterHome(home)._served()
+            assert served is not None
+            yield Ui(process, said, served.session)
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
+@pytest.mark.parametrize("storage", ["sqlite", "postgres"])
+def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
+    storage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    warehouse, home, port = str(tmp_path / "warehouse"), tmp_path / "home", free_port()
+    make_chat(warehouse)
+    with as_shipped(home, request.getfixturevalue("postgres") if storage == "postgres" else None) as instance:
+        with ui(warehouse, home, port) as killed:
+            client = DagsterGraphQLClient("127.0.0.1", port_number=port)
+            lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
+            wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.STARTED)
+            killed.stop_in_its_tracks()
+        with ui(warehouse, home, port) as started:
+            assert any("vacuum_weekly only lists" in line for line in started.said)
+            assert any("A former `ui`" in line and "they are ended" in line for line in started.said)
+            wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
+            retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
+            wait_for(lambda: any(run.is_success for run in instance.get_runs(retries)))
+
+
+def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus | None:
+    run = instance.get_run_by_id(run_id)
+    return run.status if run else None
+
+
+def wait_for(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,64 @@
+"""The schedules that look before they ask for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakewarden.dagster.jobs.evict import evict_job
+from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.orchestration.schedules import evict_minutely, vacuum_weekly
+from lakewarden.dagster.resources.lakehouse import LakehouseResource
+from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.lakehouse import Lakehouse
+from tests.fixtures.chat import add_stream
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
+
+pytestmark = DAGSTER
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with sqlite_instance(tmp_path / "dagster") as instance:
+        yield instance
+
+
+def evaluate(schedule: dg.ScheduleDefinition, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:
+    spark = SparkResource()
+    resources = {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
+    with dg.build_schedule_context(instance=instance, resources=resources) as context:
+        return schedule.evaluate_tick(context)
+
+
+def tick(uri: str, instance: dg.DagsterInstance) -> tuple[int, str]:
+    """How many runs it asks for, and why none."""
+    data = evaluate(evict_minutely, uri, instance)
+    return len(data.run_requests or []), data.skip_message or ""
+
+
+@pytest.mark.parametrize(("said", "dry_run"), [(None, True), ("true", False)])
+def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
+    said: str | None, dry_run: bool, chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if said is not None:
+        monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__SCHEDULED_DELETES", said)
+    (request,) = evaluate(vacuum_weekly, chat, instance).run_requests or []
+    assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run}}}}
+
+
+def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:
+    assert tick(chat, instance) == (0, "there is no STREAM table")
+    add_stream(chat, "ada")
+    assert tick(chat, instance) == (1, "")
+    instance.create_run_for_job(evict_job, tags={OPERATION: "evict"}, status=dg.DagsterRunStatus.STARTED)
+    assert tick(chat, instance) == (0, "an eviction is under way")
+
+
+def test_rows_that_were_evicted_ask_for_nothing(chat: str, instance: dg.DagsterInstance) -> None:
+    add_stream(chat, "ada")
+    with Lakehouse.open(chat) as lake:
+        lake.evict()
+    assert tick(chat, instance) == (0, "no row of a STREAM table has expired")
