@@ -16,7 +16,7 @@ from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.operations.upkeep.needs import Need, OldRemains, OtherRule
 from lakewarden.operations.upkeep.rules import Rules
-from lakewarden.operations.upkeep.select import Selected, select
+from lakewarden.operations.upkeep.select import RollingLook, Selected, select
 from lakewarden.operations.vacuum.scope import VacuumOptions, horizon_of, retention_of
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
@@ -78,7 +78,7 @@ def _chosen_of(
     away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
     if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
         return targets_of(warehouse, catalog, [str(table.name)], None), []
-    found = select(warehouse, catalog, table, need)
+    found = select(warehouse, catalog, table, need, RollingLook.of(warehouse))
     targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
     return targets, _report(warehouse, catalog, table, options, found)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict
@@ -22,12 +23,27 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 _FOLD_AT = 64
 """The number of a table's entries that is worth folding; reading the registry costs a listing and as many reads."""
 
-_FOLD = re.compile(r"/fold-(\d{12})$")
+_FOLD_NAME = "fold-"
+_FOLD = re.compile(rf"/{_FOLD_NAME}(\d{{12}})$")
 _ATTEMPTS = 100
 
 
 _Part = ShortList | LongList
 """The users of an entry; or those of a fold, which replaces entries."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came to a registry since it had certain objects."""
+
+    users: frozenset[str]
+    """Those whom none of these objects had."""
+    objects: frozenset[str]
+    """The names of the objects that it has now."""
+    counted: int | None
+    """The number of all users, where one of the earlier objects is gone, and maybe users with it; None where all are there."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,28 @@ class _Look:
         """Returns those of the users who are in it."""
         return self.folded.known(users).union(*(entry.known(users) for entry in self.entries.values()))
 
+    def added(self, since: frozenset[str]) -> Added | None:
+        """As `ScopeRegistry.added`. A fold that came since has no others than those of the objects before it, if it is the only
+        one and each entry that it replaced was there."""
+        before = max((int(name.rpartition("-")[2]) for name in since if name.startswith(_FOLD_NAME)), default=0)
+        if self.fold > before + 1 or (self.fold > before and not since.issuperset(map(_name, self.folded.replaced))):
+            return None
+        objects = self._names
+        fresh = [entry for key, entry in self.entries.items() if _name(key) not in since]
+        older = {key: entry for key, entry in self.entries.items() if _name(key) in since}
+        users = frozenset[str]().union(*(entry.users for entry in fresh))
+        users -= replace(self, entries=older).known(users)
+        return Added(users, objects, None if since.issubset(objects) else len(self.users))
+
+    @property
+    def everything(self) -> Added:
+        return Added(users := self.users, self._names, len(users))
+
+    @property
+    def _names(self) -> frozenset[str]:
+        fold = [f"{_FOLD_NAME}{self.fold:012d}"] if self.fold else []
+        return frozenset([*fold, *map(_name, self.entries)])
+
 
 class ScopeRegistry:
     """The registry of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads.
@@ -78,11 +116,20 @@ class ScopeRegistry:
         Raises:
             Corrupt: an object cannot be read.
         """
-        return self._read_users(table_id, lambda look: look.users)
+        return self._read_steadily(table_id, lambda look: look.users)
 
     def known(self, table_id: str, users: Collection[str]) -> frozenset[str]:
         """Returns those of the users who were added; the others cost nothing. Raises as `users`."""
-        return self._read_users(table_id, lambda look: look.known(users))
+        return self._read_steadily(table_id, lambda look: look.known(users))
+
+    def everything(self, table_id: str) -> Added:
+        """Returns all users, as added since there were no objects. Raises as `users`."""
+        return self._read_steadily(table_id, lambda look: look.everything)
+
+    def added(self, table_id: str, since: Collection[str]) -> Added | None:
+        """Returns what was added since the registry had these objects (`Added.objects`); None where that cannot be said: then
+        all users have to be compared. Reads only the objects that came since. Raises as `users`."""
+        return self._read_steadily(table_id, lambda look: look.added(frozenset(since)))
 
     def add(self, table_id: str, users: Iterable[str]) -> str:
         """Adds users in one entry, and returns its key. Users who are registered already do no harm."""
@@ -139,7 +186,7 @@ class ScopeRegistry:
             return
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
 
-    def _read_users(self, table_id: str, of: Callable[[_Look], frozenset[str]]) -> frozenset[str]:
+    def _read_steadily(self, table_id: str, of: Callable[[_Look], _T]) -> _T:
         """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""
         for _ in range(_ATTEMPTS):
             look = self._look(table_id)
@@ -199,7 +246,11 @@ def _prefix(table_id: str) -> str:
 
 
 def _fold_key(table_id: str, number: int) -> str:
-    return f"{_prefix(table_id)}/fold-{number:012d}"
+    return f"{_prefix(table_id)}/{_FOLD_NAME}{number:012d}"
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _is_fold(key: str) -> bool:

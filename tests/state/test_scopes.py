@@ -48,6 +48,46 @@ def test_many_objects_are_folded(store: ObjectStore) -> None:
     assert registry.users("t") == {f"u{number}" for number in range(300)}
 
 
+def test_what_was_added_since_is_read_from_the_new_objects_alone(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b"])
+    registry.discard("t", "b")
+    registry.add("t", ["c"])
+    before = registry.everything("t")
+    assert (before.users, before.counted) == ({"a", "c"}, 2)
+    registry.add("t", ["a", "d"])
+    registry.add("t", ["d", "e"])
+    added = registry.added("t", before.objects)
+    assert added is not None
+    assert (added.users, added.counted) == ({"d", "e"}, None)
+    again = registry.added("t", added.objects)
+    assert again is not None
+    assert (again.users, again.objects, again.counted) == (set(), added.objects, None)
+
+
+def test_a_fold_of_what_was_there_adds_nothing_and_is_counted_again(store: ObjectStore) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b", "c"])
+    before = registry.everything("t")
+    registry.discard("t", "b")
+    registry.add("t", ["d"])
+    added = registry.added("t", before.objects)
+    assert added is not None
+    assert (added.users, added.counted) == ({"d"}, 3)
+
+
+@pytest.mark.parametrize("discarded", [("b",), ("a", "b")], ids=["a fold of an unseen entry", "two folds"])
+def test_what_was_folded_unseen_is_not_said_to_be_nothing(store: ObjectStore, discarded: tuple[str, ...]) -> None:
+    registry = ScopeRegistry(store, random_id)
+    registry.add("t", ["a", "b"])
+    before = registry.everything("t")
+    if len(discarded) == 1:
+        registry.add("t", ["c"])
+    for user in discarded:
+        registry.discard("t", user)
+    assert registry.added("t", before.objects) is None
+
+
 class Between:
     """Something happens once, right before the next object is created."""
 

@@ -30,8 +30,8 @@ RECENT_SECONDS = 60.0
 _JOINED = 4
 """The number of small objects that are worth merging."""
 
-_ABSORBED = 64
-"""Names of absorbed objects that an object lists: those of so many jobs."""
+_ABSORBED = 512
+"""Names of absorbed objects that an object lists, in half of its head: those of so many jobs (`state.floors.whole`)."""
 
 _ATTEMPTS = 20
 
@@ -72,6 +72,11 @@ class FloorScan:
     @property
     def position(self) -> int:
         return max(map(position_in, self.heads), default=NOTHING)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Returns the objects' names, without the prefix of their keys."""
+        return frozenset(key.rpartition("/")[2] for key in self.heads)
 
 
 class Floor:

@@ -195,6 +195,26 @@ def test_a_state_that_is_lost_again_and_again_hides_nothing(lake: Lakehouse) -> 
         assert all(len(DeltaTable(str(scope_path(lake, user))).file_uris()) == 1 for user in USERS)
 
 
+def test_only_newcomers_are_compared(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakewarden.operations.upkeep.survey._compared", None)
+    _write(lake, "dee", 0)
+    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
+    lake.warehouse.registry.add(lake.table(NOTES).table.id, ["eva", "ann"])  # of eva the state knows nothing
+    assert _opened(lake.compact()) == {"eva"}
+    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 5)
+    lake.erase("eva")
+    assert (_opened(lake.compact()), _quiet(lake.compact())) == (set(), 4)
+
+
+def test_a_comparison_outlasts_all_the_objects_that_it_named(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakewarden.operations.upkeep.survey._compared", None)
+    monkeypatch.setattr("lakewarden.state.floors.floor._ABSORBED", 6)
+    for turn in range(1, 9):
+        _write(lake, "bob", turn)
+        _write(lake, "ann", turn)
+        assert _opened(lake.compact(NOTES)) == {"ann", "bob"}
+
+
 def test_an_erased_user_is_neither_opened_nor_counted(lake: Lakehouse) -> None:
     lake.erase("bob")
     assert _opened(lake.compact()) == set()
