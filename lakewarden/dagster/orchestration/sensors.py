@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.assets.tables import is_crowded, partitions_name
+from lakewarden.dagster.assets.tables import MAX_PARTITIONS, partitions_name
 from lakewarden.dagster.jobs.behind import named_tables
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
@@ -13,6 +13,7 @@ from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.selection import op_config
 from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
+from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.runs import UNDER_WAY, cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
@@ -23,6 +24,10 @@ _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 _RUNS_SEEN = 500
 """Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
+
+
+_FEW = 50
+"""Users who are looked up one by one; the partitions are read whole for more."""
 
 
 @dg.sensor(job=flush_job, minimum_interval_seconds=15, default_status=_RUNNING)
@@ -106,11 +111,12 @@ def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     The cursor lists the tables seen so far: a table seen for the first time may have state from before this Dagster.
     """
     tables = lake.tables()
-    seen = set((context.cursor or "").split())
-    fresh = [table for table in tables if table.id not in seen]
-    grown = {table.name: count for table in tables if (count := _register(context.instance, lake, table))}
+    before = read_cursor(context.cursor)
+    came = {table: newcomers(lake.warehouse, table, before.get(table.id)) for table in tables}
+    grown = {table.name: count for table in tables if (count := _register(context.instance, table, came[table]))}
+    fresh = [table for table in tables if table.id not in before]
     names = [str(table.name) for table in tables if table in fresh or table.name in grown]
-    context.update_cursor(" ".join(table.id for table in tables))
+    context.update_cursor(write_cursor(one.seen for one in came.values()))
     if not names:
         return dg.SkipReason(f"no new users in {len(tables)} tables")
     added = ", ".join(f"{count} of {name}" for name, count in grown.items()) or "none"
@@ -119,13 +125,19 @@ def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 
 
-def _register(instance: dg.DagsterInstance, lake: Lakehouse, table: Table) -> int:
+def _register(instance: dg.DagsterInstance, table: Table, came: Came) -> int:
     """Adds the users that are not partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
-    if table.type == "SHARED" or is_crowded(lake.warehouse, table):
+    if not came.users or came.seen.users > MAX_PARTITIONS:
         return 0
-    users = lake.warehouse.registry.users(table.id)
     name = partitions_name(table.name)
-    missing = users - set(instance.get_dynamic_partitions(name))
+    missing = came.users - _registered(instance, name, came.users)
     if missing:
         instance.add_dynamic_partitions(name, sorted(missing))
     return len(missing)
+
+
+def _registered(instance: dg.DagsterInstance, name: str, users: frozenset[str]) -> set[str]:
+    """The partitions; of few users only those of theirs."""
+    if len(users) > _FEW:
+        return set(instance.get_dynamic_partitions(name))
+    return {user for user in users if instance.has_dynamic_partition(name, user)}

@@ -12,12 +12,14 @@ from dagster._core.storage.event_log import EventLogStorage
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.tags import OPERATION, SCOPE
+from lakewarden.dagster.orchestration.newcomers import _memory
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import flush_sensor, queued_sensor, users_sensor
 from lakewarden.dagster.resources.lakehouse import LakehouseResource
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.state.scopes import ScopeRegistry
 from tests.fixtures.chat import MESSAGES, USERS, write
 from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
@@ -125,6 +127,39 @@ def test_twenty_thousand_users_are_registered_at_once(
     tick(users_sensor, chat, instance)
     assert sizes == [20_003]
     assert len(instance.get_dynamic_partitions(MESSAGES)) == 20_003
+
+
+def test_a_tick_reads_only_what_came(chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, cursor = tick(users_sensor, chat, instance)
+    with monkeypatch.context() as quiet:
+        quiet.setattr(ScopeRegistry, "everything", None)
+        quiet.setattr(type(instance.event_log_storage), "get_dynamic_partitions", None)
+        with Lakehouse.open(chat) as lake:
+            registry, table_id = lake.warehouse.registry, lake.table(MESSAGES).table.id
+            registry.add(table_id, ["zoe", "ada"])
+            _, _, cursor = tick(users_sensor, chat, instance, cursor)
+            registry.discard(table_id, "ada")
+            _, _, cursor = tick(users_sensor, chat, instance, cursor)
+        assert cursor
+        assert f":{len(USERS)}" in cursor, "zoe came, and ada went"
+        quiet.setattr(ScopeRegistry, "added", None)
+        assert tick(users_sensor, chat, instance, cursor)[:2] == ([], "no new users in 2 tables")
+    assert set(instance.get_dynamic_partitions(MESSAGES)) == {*USERS, "zoe"}
+
+
+def test_after_a_restart_and_with_an_older_cursor_all_users_are_compared(chat: str, instance: dg.DagsterInstance) -> None:
+    _, _, cursor = tick(users_sensor, chat, instance)
+    write(chat, "zoe", 1)
+    with Lakehouse.open(chat) as lake:
+        lake.flush()
+        of_earlier_releases = " ".join(table.id for table in lake.tables())
+    _memory.cache_clear()
+    (request,), _, _ = tick(users_sensor, chat, instance, cursor)
+    assert request.run_config["ops"]["record"]["config"]["tables"] == [MESSAGES]
+    assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
+    instance.delete_dynamic_partition(MESSAGES, "zoe")
+    tick(users_sensor, chat, instance, of_earlier_releases)
+    assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
 
 
 def test_a_moved_catalog_is_told_where_nobody_can_reload(
