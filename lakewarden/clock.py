@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ class CarriedClock:
 
 
 def random_id() -> str:
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def to_millis(moment: datetime) -> int:

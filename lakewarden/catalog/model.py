@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Literal
 
 from lakewarden.access.rights import AccessLevel
@@ -19,6 +20,8 @@ AuthType = Literal["password", "oauth", "internal"]
 StorageMode = Literal["table", "region"]
 StorageType = Literal["filesystem", "s3", "gcs", "azure"]
 MovePhase = Literal["copying", "closing", "leaving"]
+
+_NAME = attrgetter("name")
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class TableSchema:
 
     def __hash__(self) -> int:
         # of the names alone: every write looks something up by its schema, and the fields of all columns cost more than a row
-        return hash((self.version, *[column.name for column in self.columns]))
+        return hash((self.version, *map(_NAME, self.columns)))
 
     def column(self, name: str) -> SchemaColumn | None:
         return next((column for column in self.columns if column.name == name), None)

@@ -46,7 +46,8 @@ def create_table(
     """
     transactions = transactions_of(transaction, batch)
     written_at = system_clock()
-    head = TableHead(str(UUID(random_id())), delta_schema(target.schema).to_json(), _configuration(target), to_millis(written_at))
+    table_id = str(UUID(random_id(), version=4))
+    head = TableHead(table_id, delta_schema(target.schema).to_json(), _configuration(target), to_millis(written_at))
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
     text = commit_text(change, None, written_at, now, random_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)

@@ -40,7 +40,7 @@ class PlainRow:
     def size(self) -> int:
         """About as many bytes as it will take."""
         values = self.values.values()
-        return 16 * len(values) + sum(len(value) for value in values if isinstance(value, (str, bytes)))
+        return 16 * len(values) + sum([len(value) for value in values if isinstance(value, (str, bytes))])
 
 
 Batch = LogBatch | PlainRow

@@ -62,7 +62,7 @@ def _uuid_v7(digits: str, now: datetime) -> str:
 
 
 def _ulid(digits: str, now: datetime) -> str:
-    number = to_millis(now) << 80 | int(digits[:12] + digits[-8:], 16)  # leaves out the digits that uuid4 fixes
+    number = to_millis(now) << 80 | int(digits[:12] + digits[-8:], 16)  # leaves out the digits that a UUID fixes
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -120,9 +121,8 @@ Files = Sequence[tuple[FileRef, Callable[[], bytes]]]
 """Files, and how to read their contents."""
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Rows with references in place of their files, and the files."""
+class Taken(NamedTuple):
+    """Rows with references in place of their files, and the files. A tuple, because every write creates one."""
 
     rows: Rows
     files: Files = ()

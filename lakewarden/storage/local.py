@@ -56,9 +56,13 @@ class LocalObjects(ObjectStore):
     def create(self, key: str, data: bytes) -> None:
         path = self._path(key)
         try:
-            if os.path.lexists(path):  # saves the sync in a lost race
+            if os.access(path, os.F_OK):  # saves the sync in a lost race
                 raise AlreadyThere(key)
-            self._create(path, key, data)
+            try:
+                self._create(path, key, data)
+            except FileNotFoundError:  # another process removed the directory since it was made
+                self._made.clear()
+                self._create(path, key, data)
         except OSError as error:
             raise self._explanation(error, "create", key) from error
 
@@ -112,9 +116,11 @@ class LocalObjects(ObjectStore):
         return found
 
     def keys(self, prefix: str = "") -> Sequence[str]:
-        with self._explained("list", prefix):
-            below = entries_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
+        below = entries_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
+        try:
             return sorted([key for key, _ in below])
+        except OSError as error:
+            raise self._explanation(error, "list", prefix) from error
 
     def source(self, key: str) -> str | bytes:
         if not os.path.exists(path := self._path(key)):
@@ -140,32 +146,22 @@ class LocalObjects(ObjectStore):
         return f"{self._root}/{check_key(key)}"
 
     def _create(self, path: str, key: str, data: bytes) -> None:
-        directory = os.path.dirname(path)
-        descriptor = open_unnamed(self._temporary())
+        directory = path.rpartition("/")[0]
+        self._make(directory)
+        descriptor = open_unnamed(self._root)
         if descriptor is None:
             with self._written(data) as temporary:
-                self._name(partial(os.link, temporary, path), directory, key)
+                _name(partial(os.link, temporary, path), key)
         else:
             try:
                 self._fill(descriptor, data, key)
-                self._name(partial(name_unnamed, descriptor, path), directory, key)
+                _name(partial(name_unnamed, descriptor, path), key)
             finally:
                 os.close(descriptor)
         try:
             sync_directory(directory)
         except OSError as error:
             raise self._not_durable(error, key) from error
-
-    def _name(self, link: Callable[[], None], directory: str, key: str) -> None:
-        self._make(directory)
-        try:
-            link()
-        except FileExistsError:
-            raise AlreadyThere(key) from None
-        except FileNotFoundError:  # another process removed the directory since it was made
-            self._made.clear()
-            self._make(directory)
-            link()
 
     def _fill(self, descriptor: int, data: bytes, what: str) -> None:
         write_all(descriptor, data)
@@ -191,10 +187,9 @@ class LocalObjects(ObjectStore):
 
     def _temporary(self) -> str:
         directory = f"{self._root}/{TEMPORARY}"
-        if directory not in self._made or not os.path.isdir(directory):
+        if not os.path.isdir(directory):
             self._made.discard(directory)
-            self._make(directory)
-            remove_leftovers(self._root, self._clock)
+        self._make(directory)
         return directory
 
     def _make(self, directory: str) -> None:
@@ -210,6 +205,7 @@ class LocalObjects(ObjectStore):
                     sync_directory(above)
                 if self._root not in self._made:
                     sync_above(self._root)
+                    remove_leftovers(self._root, self._clock)
             self._made.update({directory, self._root})
 
     @contextmanager
@@ -239,6 +235,13 @@ class LocalObjects(ObjectStore):
         if error.errno in REFUSALS:
             return StorageRefused(f"{what}: {REFUSALS[error.errno]} ({error.strerror})")
         return StorageUnavailable(f"{what}: {error.strerror or error}")
+
+
+def _name(link: Callable[[], None], key: str) -> None:
+    try:
+        link()
+    except FileExistsError:
+        raise AlreadyThere(key) from None
 
 
 @contextmanager

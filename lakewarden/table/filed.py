@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -43,7 +43,13 @@ class FiledRows:
 
     client: Rewritable
 
+    @cached_property
+    def _columns(self) -> list[str]:
+        return file_columns(self.client.table.schema)
+
     def take(self, rows: Rows, user: str | None) -> Taken:
+        if not self._columns:
+            return Taken(rows)
         warehouse, settings = self.client.warehouse, self.client.warehouse.settings.files
 
         def folder() -> str:
@@ -86,7 +92,7 @@ class FiledRows:
     def all(self, user: str | None) -> list[RowFile]:
         table = self.client.table
         require(table, "files", "files")
-        columns, key = file_columns(table.schema), table.schema.primary_key
+        columns, key = self._columns, table.schema.primary_key
         rows = self.client.reader.scan(Wanted((*key, *columns)), user).sort_by([(name, "ascending") for name in key])
         return [
             RowFile({name: row[name] for name in key}, column, ref)

@@ -42,7 +42,7 @@ def test_an_object_is_durable_before_its_name_and_its_name_before_the_return(tmp
         store.create("a/b/2", b"5678")
         assert syncs.keeps(tmp_path / "new/root/a/b/2", tmp_path)
     assert len(seen) == 2
-    assert list((tmp_path / "new/root/.tmp").iterdir()) == []
+    assert list((tmp_path / "new/root").glob(".tmp/*")) == []
 
 
 def test_where_there_are_no_unnamed_files_objects_are_created_all_the_same(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
@@ -14,23 +15,32 @@ from lakewarden.log.touched import OwnPuts, Touched, apart, united
 from lakewarden.settings import LogSettings
 
 
-@dataclass(frozen=True)
-class Parcel:
-    """Rows for one segment: chunks, or a plain row."""
+class Parcel(NamedTuple):
+    """Rows for one segment: chunks, or a plain row. A tuple, because every write creates one."""
 
     schema_version: int
     chunks: Sequence[Chunk]
     rows: int
-    bytes: int
+    chunk_bytes: int
     plain: PlainRow | None = None
 
     @classmethod
     def of(cls, row: PlainRow) -> Parcel:
-        return cls(row.schema_version, (), 1, row.size, row)
+        return cls(row.schema_version, (), 1, 0, row)
+
+    @property
+    def bytes(self) -> int:
+        """About as many as its rows take in a segment."""
+        return self.chunk_bytes if self.plain is None else self.plain.size
 
     @property
     def users(self) -> frozenset[str]:
-        return frozenset(chunk.user for chunk in self.chunks) if self.plain is None else frozenset((self.plain.user,))
+        return frozenset([chunk.user for chunk in self.chunks]) if self.plain is None else frozenset((self.plain.user,))
+
+    @property
+    def encoded(self) -> Sequence[Chunk]:
+        plain = self.plain
+        return self.chunks if plain is None else (Chunk(plain.user, 1, encoded(plain.schema, (plain.values,))),)
 
 
 def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
@@ -48,11 +58,13 @@ def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettin
     return parcels
 
 
-def laid_out(parcels: Sequence[Parcel]) -> tuple[list[Chunk], list[int]]:
+def laid_out(parcels: Sequence[Parcel]) -> tuple[Sequence[Chunk], list[int]]:
     """Returns the chunks of a segment for all of the parcels, and the ordinal of each parcel's last row.
 
     The plain rows of a user become one chunk, in the order of their parcels.
     """
+    if len(parcels) == 1:
+        return parcels[0].encoded, [parcels[0].rows - 1]
     chunks: list[Chunk] = []
     lasts = [0] * len(parcels)
     plain: dict[str, list[tuple[int, PlainRow]]] = {}
@@ -103,7 +115,9 @@ class Group:
     def __init__(self, first: Call, own: OwnPuts, settings: LogSettings) -> None:
         self._own = own
         self._settings = settings
-        self._rows, self._bytes = first.parcels[0].rows, first.parcels[0].bytes
+        self._rows = first.parcels[0].rows
+        self._bytes: int | None = None
+        """None until a second call comes: most groups have one."""
         self.calls = [first]
         self.after = self._reached(first)
         self.touched = first.touched
@@ -113,7 +127,8 @@ class Group:
         first, parcel = self.calls[0], call.parcels[0]
         if not (first.shares and call.shares and self._goes_with(call)):
             return False
-        rows, size = self._rows + parcel.rows, self._bytes + parcel.bytes
+        before = first.parcels[0].bytes if self._bytes is None else self._bytes
+        rows, size = self._rows + parcel.rows, before + parcel.bytes
         if not _fits(rows, size, self._settings) or parcel.schema_version != first.parcels[0].schema_version:
             return False
         self._rows, self._bytes = rows, size

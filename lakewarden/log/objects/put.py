@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakewarden.errors import (
     BeingErased,
@@ -68,9 +68,11 @@ class Pack(Protocol):
     def __call__(self, *, after: str, segment_format: int) -> bytes: ...
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A segment that waits for a position: the unique id of its put, and its bytes as they follow from the one before."""
+class Segment(NamedTuple):
+    """A segment that waits for a position: the unique id of its put, and its bytes as they follow from the one before.
+
+    A tuple, because every write creates one.
+    """
 
     put_id: str
     pack: Pack
@@ -81,13 +83,12 @@ class Segment:
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
         """As `pack_segment`."""
-        users = frozenset(chunk.user for chunk in chunks)
+        users = frozenset([chunk.user for chunk in chunks])
         pack = partial(pack_segment, put_id, schema_version, stored_at, chunks)
-        return cls(put_id, pack, users, sum(chunk.rows for chunk in chunks))
+        return cls(put_id, pack, users, sum([chunk.rows for chunk in chunks]))
 
 
-@dataclass(frozen=True)
-class _Put:
+class _Put(NamedTuple):
     put_id: str
     data: bytes
 

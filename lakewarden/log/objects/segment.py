@@ -18,10 +18,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from lakewarden.arrays import texts
@@ -44,7 +44,6 @@ _INDEXED = 1
 _FIXED = struct.Struct("<8sIB3s16s")
 _MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 _FORMATS = {magic: number for number, magic in _MAGICS.items()}
-_JSON = json.JSONEncoder(separators=(",", ":"))
 
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
@@ -84,7 +83,7 @@ def pack_segment(
         constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
         return start.indexed([chunk.user for chunk in chunks], rows, data, np.cumsum(rows) - rows, *constant)
     header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
-    return start.joined(header, data, counted(sum(chunk.rows for chunk in chunks)) if linked else counted(None))
+    return start.joined(header, data, counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None))
 
 
 def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
@@ -111,8 +110,7 @@ def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class _Start:
+class _Start(NamedTuple):
     """What an object begins with."""
 
     format: int
@@ -120,7 +118,7 @@ class _Start:
     link: bytes
 
     def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
-        text = _JSON.encode(header).encode()
+        text = msgspec.json.encode(header)
         return self._object(_ROWS, text + b" " * (-len(text) % 8), rows, data)
 
     def indexed(self, users: Sequence[str], rows: Numbers, data: Sequence[Payload], *others: Numbers) -> bytes:
