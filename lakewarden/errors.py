@@ -81,6 +81,12 @@ class Moved(Terminal):
     code = "CONFLICT"
 
 
+class FailedCheck(Terminal):
+    """The scope failed a check of its data, and no later check has passed."""
+
+    code = "CONFLICT"
+
+
 class Conflict(Transient):
     """A race was lost: nothing was changed, and a retry may win."""
 

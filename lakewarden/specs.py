@@ -43,7 +43,9 @@ SPECS: Mapping[Operation, OperationSpec] = {
     "optimize": OperationSpec(
         "OP", queueable=True, plannable=True, options=_takes("user", "zorder", "look"), act=_EVERY, own=True
     ),
-    "vacuum": OperationSpec("VA", plannable=True, options=_takes("user", "retain_hours", "force", "look"), act=_EVERY, own=True),
+    "vacuum": OperationSpec(
+        "VA", plannable=True, options=_takes("user", "retain_hours", "force", "ignore_checks", "look"), act=_EVERY, own=True
+    ),
     "restore": OperationSpec(
         "RS",
         plannable=True,

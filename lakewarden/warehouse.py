@@ -25,6 +25,7 @@ from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings
 from lakewarden.state.erasures import Erasures
 from lakewarden.state.exports import Exports
+from lakewarden.state.failed_checks import FailedChecks
 from lakewarden.state.floors.entries import NOTHING, FloorLocation
 from lakewarden.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
@@ -53,6 +54,7 @@ class Warehouse:
     registry: ScopeRegistry
     erasures: Erasures
     exports: Exports
+    failed_checks: FailedChecks
     user_storages: UserStorages
     logs: Logs
     cold: ColdCache
@@ -86,6 +88,7 @@ class Warehouse:
             registry=ScopeRegistry(state, new_id, in_blocks=identity.format >= INDEXED_FORMAT),
             erasures=erasures,
             exports=Exports(state),
+            failed_checks=FailedChecks(state, erasures.mark),
             user_storages=UserStorages(state, erasures.mark),
             logs=Logs(state),
             cold=ColdCache(TableCache(), ColumnCache(settings.sql.cache_bytes)),

@@ -65,13 +65,16 @@ def vacuum(
     user: str | None = _USER,
     retain: float | None = typer.Option(None, help="Hours to keep removed files; below 168 needs --force."),
     force: bool = typer.Option(False, help="Allow a retention below 168 hours."),
+    ignore_checks: bool = typer.Option(False, "--ignore-checks", help="Vacuum scopes that failed a check, too."),
     look: bool = LOOK,
     dry_run: bool = typer.Option(False, help="List what would be deleted, and delete nothing."),
 ) -> None:
     """Delete files that no version inside the retention needs."""
     call = invocation(context)
     with call.lake("vacuum") as lake:
-        reports = lake.vacuum(*tables, user=user, retain_hours=retain, force=force, look=look, dry_run=dry_run)
+        reports = lake.vacuum(
+            *tables, user=user, retain_hours=retain, force=force, ignore_checks=ignore_checks, look=look, dry_run=dry_run
+        )
     emit_reports(call, reports, empty="skipped: no scopes")
 
 

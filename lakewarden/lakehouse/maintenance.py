@@ -117,16 +117,23 @@ class Maintenance:
         user: str | None = None,
         retain_hours: float | None = None,
         force: bool = False,
+        ignore_checks: bool = False,
         look: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
         """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`. `look` is as in
         `compact`.
 
+        A scope that failed a check, and has passed none since, is `failed` with CONFLICT, and the others are done.
+
+        Args:
+            ignore_checks: vacuums such scopes, too.
+
         Raises:
             InvalidArgument: the retention is below 168 hours, and `force` is not given.
         """
-        return self._run(new_request("vacuum", tables, user=user, retain_hours=retain_hours, force=force, look=look), dry_run)
+        options = PlanOptions(user=user, retain_hours=retain_hours, force=force, ignore_checks=ignore_checks, look=look)
+        return self._run(new_request("vacuum", tables, **options), dry_run)
 
     def restore(
         self,

@@ -1,4 +1,7 @@
-"""Checks that every storage is reachable, every scope readable, log and table consistent. Changes nothing of the tables."""
+"""Checks that every storage is reachable, every scope readable, log and table consistent. Changes nothing of the tables.
+
+Failed checks of a scope's data are kept in the warehouse's state until one passes: they block a vacuum.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from lakewarden.operations.floors import Standing, floor_faults
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
+from lakewarden.state.failed_checks import Checked
 from lakewarden.state.floors.entries import FloorLocation
 from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.open import open_store
@@ -52,6 +56,14 @@ class Finding:
     passed: bool
     code: str = ""
     message: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedScope:
+    """The findings on one scope, and the version of its table that they are of; None where none could be opened."""
+
+    findings: tuple[Finding, ...]
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,26 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None) -> list[Findin
     findings += [*logs.values(), *unread.values(), *_check_floors(warehouse, compared)]
     every = [task for several in tasks.values() for task in several]
     found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
-    return findings + [finding for several in found for finding in several]
+    results = iter(found)
+    for table in tables:
+        findings += _recorded(warehouse, table, [(task, next(results)) for task in tasks[table.id]])
+    return findings + [finding for one in found for finding in one.findings]
+
+
+def _recorded(warehouse: Warehouse, table: Table, checked: Sequence[tuple[CheckTask, CheckedScope]]) -> list[Finding]:
+    """Keeps what failed, for a vacuum to see; a finding where that was not possible."""
+    results = [
+        Checked(task.target.scope.user, finding.check, one.version, finding.passed)
+        for task, one in checked
+        if one.version is not None
+        for finding in one.findings
+        if finding.check in OF_THE_DATA
+    ]
+    try:
+        warehouse.failed_checks.record(table.id, results)
+    except (StorageUnavailable, StorageRefused) as error:
+        return [Finding(str(table.name), "recorded", False, error.code, error.message)]
+    return []
 
 
 def _check_log(warehouse: Warehouse, table: Table) -> Finding:
@@ -144,25 +175,30 @@ def storages_named(catalog: Catalog, storage_id: str | None) -> dict[str, Storag
     return {id_: storage for id_, storage in catalog.storages.items() if storage_id in (None, id_)}
 
 
-def check_scope(task: CheckTask) -> list[Finding]:
+OF_THE_DATA = ("one_row_per_key", "log_and_table_agree")
+"""The checks whose failure blocks a vacuum: where another fails, nothing can be read or deleted anyway."""
+
+
+def check_scope(task: CheckTask) -> CheckedScope:
     """Checks one scope's table: readable, one row per key, no watermark beyond the log, and what crashes left."""
     subject = str(task.target.scope)
     try:
         table = open_place(task.target)
         if table is not None and (wrong := _another(table, task.target)):
-            return [Finding(subject, "scope", False, "CORRUPT", wrong)]
+            return CheckedScope((Finding(subject, "scope", False, "CORRUPT", wrong),))
         table, lost = what_is_lost(table, task.target)
         known = Finding(subject, "known", not lost, "CORRUPT" if lost else "", lost)
         if table is None:
             torn = _damage(task)
             damage = Finding(subject, "damage", not torn, "CORRUPT" if torn else "", torn)
-            return [known, damage, *([] if lost else [Finding(subject, "readable", True)])]
+            return CheckedScope((known, damage, *([] if lost else [Finding(subject, "readable", True)])))
         looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
         findings = [Finding(subject, name, not wrong, "CORRUPT" if wrong else "", wrong) for name, wrong in looked]
-        return [known, *findings, Finding(subject, "orphans", True, message=_orphans(task, table))]
+        orphaned = Finding(subject, "orphans", True, message=_orphans(task, table))
+        return CheckedScope((known, *findings, orphaned), table.version)
     except LakewardenError as error:
         fault = fault_of(error)
-        return [Finding(subject, "readable", False, fault.code, fault.message)]
+        return CheckedScope((Finding(subject, "readable", False, fault.code, fault.message),))
 
 
 def _check_storage(warehouse: Warehouse, storage: Storage) -> list[Finding]:

@@ -81,6 +81,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
         remove_floors(warehouse.floor(table), [warehouse.root(storage) for storage in catalog.storages.values()])
     warehouse.registry.remove(table.id)
     warehouse.user_storages.remove(table.id)
+    warehouse.failed_checks.forget(table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

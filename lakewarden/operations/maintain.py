@@ -10,7 +10,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import CarriedClock, Clock, random_id
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import VACUUM_END, LogEntry
-from lakewarden.errors import Conflict, Internal, Moved
+from lakewarden.errors import Conflict, Internal, LakewardenError, Moved
 from lakewarden.operations.compact.scope import CompactOptions, CompactPlan, plan_compact, replan_compact, run_compact
 from lakewarden.operations.fanout import Run, Sized, failed_report, guarded
 from lakewarden.operations.floors import Noted, add_looks, forget_moved, known_of, not_moved, raise_floors
@@ -33,6 +33,7 @@ from lakewarden.operations.restore.scope import (
 from lakewarden.operations.tags import tagged_versions
 from lakewarden.operations.upkeep.notes import is_news
 from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.vacuum.blocked import blocked_scopes
 from lakewarden.operations.vacuum.scope import VacuumOptions, VacuumPlan, plan_vacuum, replan_vacuum, retention_of, run_vacuum
 from lakewarden.operations.vacuum.unreferenced_files import hot_files
 from lakewarden.report import Operation, ScopeReport
@@ -78,7 +79,7 @@ def options_of(request: Request, warehouse: Warehouse) -> Options:
         case "optimize":
             return OptimizeOptions(request.zorder, settings.maintenance.min_gain)
         case "vacuum":
-            return VacuumOptions(request.retain_hours, request.force)
+            return VacuumOptions(request.retain_hours, request.force, request.ignore_checks)
         case "restore":
             table = find_table(warehouse.catalog.read(), TableName.parse(request.tables[0]))
             return restore_options(table, request.user, request.version, request.timestamp)
@@ -128,17 +129,25 @@ def maintain_targets(
     tasks = [MaintainTask(target, choice, dry_run, job_id, clock) for target, choice in zip(targets, choices, strict=True)]
     if applying is not None:
         tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
-    present = Presence.of(targets)
-    there = [task for task in tasks if present.why_not(task.target) is None]
+    refused = _refused(warehouse, targets, options)
+    there = [task for task in tasks if task.target.scope not in refused]
     done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST) for task in there]))
     operation = operation_of(options)
-    away = ((target, present.why_not(target)) for target in targets)
-    reports = [next(done) if error is None else failed_report(target, operation, error, now) for target, error in away]
+    errors = ((target, refused.get(target.scope)) for target in targets)
+    reports = [next(done) if error is None else failed_report(target, operation, error, now) for target, error in errors]
     sync({report.uri for report in reports if report.outcome == "done"})
     reports = _noted(warehouse, targets, reports)
     if isinstance(options, VacuumOptions) and not dry_run:
         _forget_pins(warehouse, targets, now)
     return reports
+
+
+def _refused(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Options) -> Mapping[Scope, LakewardenError]:
+    """The scopes that are not worked on: their storage is away, or a failed check keeps a vacuum from them."""
+    present = Presence.of(targets)
+    away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
+    checked = isinstance(options, VacuumOptions) and not options.ignore_checks
+    return {**(blocked_scopes(warehouse, targets) if checked else {}), **away}
 
 
 def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:

@@ -51,6 +51,8 @@ class Request:
     discard_pending: bool = False
     retain_hours: float | None = None
     force: bool = False
+    ignore_checks: bool = False
+    """Of a vacuum: do not leave out scopes that failed a check of their data."""
     zorder: tuple[str, ...] = ()
     look: bool = False
     """Of maintenance: open each scope."""
@@ -72,6 +74,7 @@ class PlanOptions(TypedDict, total=False):
     discard_pending: bool
     retain_hours: float | None
     force: bool
+    ignore_checks: bool
     zorder: tuple[str, ...]
     look: bool
     deep: bool

@@ -21,6 +21,9 @@ class VacuumConfig(ScopeSelection):
     force: bool = Field(
         False, description="Allow a retention below 168 hours: versions in that time can then no longer be restored."
     )
+    ignore_checks: bool = Field(
+        False, description="Vacuum scopes that failed a check, too: the files that are deleted may be the ones that mend them."
+    )
     dry_run: bool = Field(True, description="Only list the files that would be deleted. Set it to false to delete them.")
     plan: str = plan_field()
 
@@ -32,12 +35,19 @@ def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.Resour
 
 
 def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
-    options = PlanOptions(user=config.user, retain_hours=config.retain_hours, force=config.force)
+    options = PlanOptions(
+        user=config.user, retain_hours=config.retain_hours, force=config.force, ignore_checks=config.ignore_checks
+    )
     if config.plan:
         check_plan(config.plan, dry_run=config.dry_run)
         return lake.apply(config.plan, only=new_request("vacuum", config.tables, **options))
     return lake.vacuum(
-        *config.tables, user=config.user, retain_hours=config.retain_hours, force=config.force, dry_run=config.dry_run
+        *config.tables,
+        user=config.user,
+        retain_hours=config.retain_hours,
+        force=config.force,
+        ignore_checks=config.ignore_checks,
+        dry_run=config.dry_run,
     )
 
 

@@ -116,11 +116,20 @@ class MaintenanceDelegates(Nouns):
         user: str | None = None,
         retain_hours: float | None = None,
         force: bool = False,
+        ignore_checks: bool = False,
         look: bool = False,
         dry_run: bool = True,
     ) -> list[ScopeReport]:
         """Deletes files that no version inside the retention needs; only lists them unless `dry_run=False`."""
-        return self.maintenance.vacuum(*tables, user=user, retain_hours=retain_hours, force=force, look=look, dry_run=dry_run)
+        return self.maintenance.vacuum(
+            *tables,
+            user=user,
+            retain_hours=retain_hours,
+            force=force,
+            ignore_checks=ignore_checks,
+            look=look,
+            dry_run=dry_run,
+        )
 
     def restore(
         self,

@@ -236,10 +236,11 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
 
 
 def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:
-    """Removes tags, pins, subscriptions and the registry's entry."""
+    """Removes tags, pins, subscriptions, failed checks and the registry's entry."""
     warehouse.registry.discard(table.id, user)
     LiveQueries(warehouse.state).forget(table.log_id, user)
     remove_pins(warehouse.state, table.id, user)
+    warehouse.failed_checks.forget(table.id, user)
     remove_tags(warehouse.state, table.id, user, lambda tags: tally.note(tally.counts.with_table(str(table.name), tags=tags)))
 
 

@@ -72,6 +72,8 @@ class VacuumOptions:
 
     retain_hours: float | None = None
     force: bool = False
+    ignore_checks: bool = False
+    """Whether to vacuum scopes that failed a check of their data, too."""
     keep_versions: tuple[int, ...] = ()
     keep_files: frozenset[str] = frozenset()
     """Paths that rows in the log refer to."""

@@ -76,6 +76,7 @@ class Premises:
             registry=ScopeRegistry(state, self.house.world.new_id),
             erasures=cast("Any", _Marks()),
             exports=cast("Any", None),
+            failed_checks=cast("Any", None),
             user_storages=cast("Any", None),
             logs=Logs(state),
             cold=cast("Any", None),
