@@ -23,6 +23,7 @@ from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
+from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import schedules
 from lakewarden.dagster.orchestration.sensors import cut_off_sensor, flush_sensor, queued_sensor, users_sensor
@@ -36,6 +37,7 @@ def build_definitions() -> dg.Definitions:
     warehouse = warehouse_at_load()
     catalog = warehouse.catalog.read() if warehouse else Catalog()
     checks = build_table_checks(catalog)
+    check_job = build_check_job() if checks else None
     return dg.Definitions(
         assets=build_table_specs(warehouse, catalog) if warehouse else [],
         asset_checks=checks,
@@ -52,9 +54,16 @@ def build_definitions() -> dg.Definitions:
             erase_job,
             run_queued_job,
             prune_job,
-            *([build_check_job()] if checks else []),
+            *([check_job] if check_job else []),
         ],
-        schedules=schedules,
-        sensors=[flush_sensor, queued_sensor, cut_off_sensor, users_sensor, build_catalog_sensor(catalog.version)],
+        schedules=[*schedules, *([build_check_schedule(check_job)] if check_job else [])],
+        sensors=[
+            flush_sensor,
+            queued_sensor,
+            cut_off_sensor,
+            users_sensor,
+            build_catalog_sensor(catalog.version),
+            *([build_check_sensor(check_job)] if check_job else []),
+        ],
         resources={"spark": _spark, "lake": LakehouseResource(warehouse=configured_warehouse(), spark=_spark)},
     )

@@ -22,6 +22,7 @@ from lakewarden.operations.sweep import bury
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
+from lakewarden.state.check_rounds import forget_round
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -82,6 +83,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     warehouse.registry.remove(table.id)
     warehouse.user_storages.remove(table.id)
     warehouse.failed_checks.forget(table.id)
+    forget_round(warehouse.state, table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

@@ -16,6 +16,9 @@ from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 ROOT = "failed-checks"
 
+UNREADABLE = -1
+"""The version of a scope that could not be opened."""
+
 
 @dataclass(frozen=True)
 class Checked:

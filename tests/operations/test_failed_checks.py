@@ -40,9 +40,9 @@ def lake(uri: str) -> Iterator[Lakehouse]:
         yield lake
 
 
-def vacuumed(uri: str, *, dry_run: bool = False, **options: bool) -> dict[str | None, ScopeReport]:
+def vacuumed(uri: str, *, dry_run: bool = False, ignore_checks: bool = False) -> dict[str | None, ScopeReport]:
     with Lakehouse.open(uri, clock=lambda: system_clock() + DAY_AFTER_NEXT) as later:
-        reports = later.vacuum(NOTES, force=True, look=True, dry_run=dry_run, **options)
+        reports = later.vacuum(NOTES, force=True, look=True, dry_run=dry_run, ignore_checks=ignore_checks)
     return {report.scope.user: report for report in reports}
 
 
@@ -93,7 +93,9 @@ def test_an_operator_may_ignore_it(lake: Lakehouse, uri: str) -> None:
 
 def test_only_the_same_check_of_that_version_or_a_later_one_lifts_it(lake: Lakehouse) -> None:
     kept, table_id = lake.warehouse.failed_checks, lake.table(NOTES).table.id
-    kept.record(table_id, [Checked("ann", "one_row_per_key", 7, passed=False), Checked("bob", "one_row_per_key", 7, passed=False)])
+    kept.record(
+        table_id, [Checked("ann", "one_row_per_key", 7, passed=False), Checked("bob", "one_row_per_key", 7, passed=False)]
+    )
     kept.record(table_id, [Checked("ann", "one_row_per_key", 6, passed=True), Checked("ann", "another", 8, passed=True)])
     assert len(kept.of(table_id)) == 2
     kept.record(table_id, [Checked("ann", "one_row_per_key", 7, passed=True)])

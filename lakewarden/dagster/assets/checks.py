@@ -1,38 +1,43 @@
 """Asset checks of every table: one row per key, columns as declared, log and table agree.
 
-A table may have a hundred thousand scopes, so a run checks some of them: those with the newest events in Dagster. Every
-result names them. `lakewarden check` checks all.
+A table may have a hundred thousand scopes, so a run checks some of them: those that failed before, then those that were checked
+longest ago. Every result names them, and says of how many they are. A failure is kept in the warehouse, where it blocks
+vacuums of that scope. `lakewarden check` checks all.
 
 No `from __future__ import annotations` where Dagster reads a signature: it reads the config class from the annotation.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 from pydantic import Field
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.expectations import Verdict
-from lakewarden.dagster.assets.looks import Look, judge_columns, judge_keys, look_at
-from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.assets.looks import Looks, judge_columns, judge_keys, look_at
+from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.assets.tables import asset_key
+from lakewarden.dagster.assets.turns import Turn, next_turn
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.check import CheckTask, check_scope
-from lakewarden.scope import Scope
+from lakewarden.scope import TableName
+from lakewarden.state.failed_checks import UNREADABLE, Checked
 from lakewarden.warehouse import cold_tables
 
 ONE_ROW_PER_KEY = "one_row_per_key"
 COLUMNS_AS_DECLARED = "columns_as_declared"
 LOG_AND_TABLE_AGREE = "log_and_table_agree"
 
-_DESCRIPTIONS = {
+DESCRIPTIONS = {
     ONE_ROW_PER_KEY: "No two rows of a scope's Delta table have the same primary key.",
     COLUMNS_AS_DECLARED: "The Delta table's columns, in order and with their types, are those of the catalog.",
     LOG_AND_TABLE_AGREE: "No row and no watermark of the Delta table is newer than the write log's last position.",
 }
 
-_OF_THE_LOG = ("readable", LOG_AND_TABLE_AGREE)
+_OF_THE_LOG = frozenset({"readable", "scope", "known", "damage", LOG_AND_TABLE_AGREE})
+"""What a scope's own check finds that concerns the log, or that there is a table at all."""
 
 _SHOWN = 100
 
@@ -40,13 +45,36 @@ _SHOWN = 100
 class CheckConfig(dg.Config):
     """How much one run checks."""
 
-    users: list[str] = Field([], description="Exactly these users' scopes; empty means those with the newest events.")
-    scopes: int = Field(50, description="The number of scopes to check in a table, newest events first.")
-    spark_above: int = Field(256 << 20, description="Bytes of these scopes above which Spark reads them instead of this process.")
+    users: list[str] = Field([], description="Exactly these users' scopes; empty means those checked longest ago.")
+    scopes: int = Field(
+        50, description="The number of scopes to check in a table: those that failed, then the longest unchecked."
+    )
+    spark_above: int = Field(256 << 20, description="Bytes of one scope above which Spark reads it instead of this process.")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A scope that failed a check, and why."""
+
+    user: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one check found in some scopes."""
+
+    failed: Sequence[Failed]
+    details: Metadata
+
+
+def check_step(table: TableName) -> str:
+    """The name of the step that checks the table, under which a run's config has its part."""
+    return f"check_{table.namespace}__{table.name}"
 
 
 def build_table_checks(catalog: Catalog) -> list[dg.AssetChecksDefinition]:
-    """The three checks of each table, one step for each table."""
+    """The three checks of each table, one step for each table. Each can be run by itself."""
     return [_table_checks(table) for table in cold_tables(catalog)]
 
 
@@ -55,71 +83,97 @@ def _table_checks(table: Table) -> dg.AssetChecksDefinition:
     key = asset_key(name)
 
     @dg.multi_asset_check(
-        name=f"check_{name.namespace}__{name.name}",
-        specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in _DESCRIPTIONS.items()],
+        name=check_step(name),
+        specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in DESCRIPTIONS.items()],
         pool="checks",  # runs of single checks carry no tags of a job, so their limit is a pool's
+        can_subset=True,
     )
     def check(
         context: dg.AssetCheckExecutionContext, config: CheckConfig, lake: dg.ResourceParam[Lakehouse], spark: SparkResource
     ) -> Iterator[dg.AssetCheckResult]:
         current = lake.table(str(name)).table
-        looks = look_at(lake, _chosen(context.instance, lake, current, config))
-        yield _result(key, ONE_ROW_PER_KEY, looks, judge_keys(looks, spark, config.spark_above))
-        yield _result(key, COLUMNS_AS_DECLARED, looks, judge_columns(looks))
-        yield _agreement(key, looks, lake, current)
+        selected = [one.name for one in context.selected_asset_check_keys]
+        turn = next_turn(lake, current, config.users, config.scopes)
+        looks = look_at(lake, turn.scopes)
+        for check in (one for one in DESCRIPTIONS if one in selected):
+            outcome = _outcome(check, looks, lake, current, spark, config)
+            _keep(lake, current, check, looks, outcome)
+            yield _result(key, check, turn, looks, outcome)
+        if len(selected) == len(DESCRIPTIONS):
+            turn.note(lake)
 
     return check
 
 
-def _chosen(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, config: CheckConfig) -> list[Scope]:
-    """The scopes to check: the named ones, else those of the newest events, else the first of the registry."""
-    if table.type == "SHARED":
-        return [Scope(table.name)]
-    if config.users:
-        return [Scope(table.name, user) for user in config.users]
-    newest = instance.fetch_materializations(asset_key(table.name), limit=config.scopes).records
-    users = list(dict.fromkeys(user for record in newest if (user := record.partition_key)))
-    more = sorted(lake.warehouse.registry.users(table.id).difference(users))
-    return [Scope(table.name, user) for user in [*users, *more][: config.scopes]]
+def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:
+    match check:
+        case "one_row_per_key":
+            judged = judge_keys(looks.opened, spark, config.spark_above)
+            return Outcome([Failed(user, "two rows have one key") for user in sorted(judged.failed)], _verdicts(judged.verdicts))
+        case "columns_as_declared":
+            judged = judge_columns(looks.opened)
+            return Outcome([Failed(user, "other columns") for user in sorted(judged.failed)], _verdicts(judged.verdicts))
+        case _:
+            return _agreement(looks, lake, table)
 
 
-def _result(key: dg.AssetKey, check: str, looks: Sequence[Look], verdicts: Sequence[Verdict]) -> dg.AssetCheckResult:
-    broken = "; ".join(verdict.error for verdict in verdicts if verdict.error)
+def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
     found = table_value(
         {"expectation": verdict.expectation, "passed": verdict.passed, "unexpected": verdict.unexpected, "example": example}
         for verdict in verdicts
         for example in (verdict.examples or ("",))
     )
+    broken = "; ".join(verdict.error for verdict in verdicts if verdict.error)
+    unexpected = dg.MetadataValue.int(sum(verdict.unexpected for verdict in verdicts))
+    return {"unexpected": unexpected, "expectations": found, **({"error": dg.MetadataValue.text(broken)} if broken else {})}
+
+
+def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> Outcome:
+    """Scopes that cannot be read, or have lost their table, fail here."""
+    log_end = lake.warehouse.log(table).view().end
+    now = lake.warehouse.clock()
+    targets = [*(look.target for look in looks.opened), *looks.others]
+    checked = [(target.scope.user or "", check_scope(CheckTask(target, log_end, now)).findings) for target in targets]
+    wrong = ((user, [one.message for one in found if one.check in _OF_THE_LOG and not one.passed]) for user, found in checked)
+    failed = [Failed(user, "; ".join(messages)) for user, messages in wrong if messages]
+    return Outcome(failed, {"unexpected": dg.MetadataValue.int(len(failed))})
+
+
+def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Outcome) -> None:
+    """Keeps the results in the warehouse, for its vacuums."""
+    failed = {one.user for one in outcome.failed}
+    results = [Checked(look.user, check, look.table.version, look.user not in failed) for look in looks.opened]
+    users = (target.scope.user for target in looks.others)
+    unread = [Checked(user, check, UNREADABLE, False) for user in users if (user or "") in failed]
+    lake.warehouse.failed_checks.record(table.id, [*results, *unread])
+
+
+def _result(key: dg.AssetKey, check: str, turn: Turn, looks: Looks, outcome: Outcome) -> dg.AssetCheckResult:
+    counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
+    error = outcome.details.get("error")
+    passed = not outcome.failed and error is None
+    failed = {"failed scopes": table_value({"user": one.user, "why": one.why} for one in outcome.failed[:_SHOWN])}
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
-        passed=all(verdict.passed for verdict in verdicts),
-        description=broken or None,
-        metadata={**_which(looks), "unexpected": sum(verdict.unexpected for verdict in verdicts), "expectations": found},
+        passed=passed,
+        description=f"{counted} checked, {_said(outcome)}",
+        metadata={
+            "checked": dg.MetadataValue.text(counted),
+            "scopes": dg.MetadataValue.int(len(turn.scopes)),
+            "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
+            **(failed if outcome.failed else {}),
+            **outcome.details,
+            "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
+        },
     )
 
 
-def _agreement(key: dg.AssetKey, looks: Sequence[Look], lake: Lakehouse, table: Table) -> dg.AssetCheckResult:
-    log_end = lake.warehouse.log(table).view().end
-    findings = [
-        one
-        for look in looks
-        for one in check_scope(CheckTask(look.target, log_end, lake.warehouse.clock()))
-        if one.check in _OF_THE_LOG
-    ]
-    failed = [one for one in findings if not one.passed]
-    shown = table_value({"scope": one.subject, "check": one.check, "message": one.message} for one in failed[:_SHOWN])
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=LOG_AND_TABLE_AGREE,
-        passed=not failed,
-        metadata={**_which(looks), "unexpected": len(failed), "findings": shown},
-    )
-
-
-def _which(looks: Sequence[Look]) -> dict[str, dg.MetadataValue]:
-    """The scopes that were checked: a result may cover only a part of the table."""
-    return {
-        "scopes": dg.MetadataValue.int(len(looks)),
-        "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks),
-    }
+def _said(outcome: Outcome) -> str:
+    """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
+    if error := outcome.details.get("error"):
+        return f"and the check could not be evaluated: {error.value}"
+    if not outcome.failed:
+        return "all passed"
+    named = ", ".join(one.user or "the table" for one in outcome.failed[:3]) + (", …" if len(outcome.failed) > 3 else "")
+    return f"{len(outcome.failed):,} failed: {named}. They are not vacuumed until a check passes."

@@ -1,4 +1,7 @@
-"""Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and evaluates expectations."""
+"""Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and evaluates expectations.
+
+Scopes are read in groups: small ones together in this process, up to so many bytes, and a larger one by itself on Spark.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.connection import Location
@@ -15,6 +19,7 @@ from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_t
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
@@ -36,26 +41,87 @@ class Look:
     def user(self) -> str:
         return self.target.scope.user or ""
 
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.table.files())
 
-def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> list[Look]:
-    """The scopes that have a table, at its newest version."""
+
+@dataclass(frozen=True)
+class Looks:
+    """The scopes that were opened, and those that have no table or one that cannot be opened."""
+
+    opened: Sequence[Look]
+    others: Sequence[ScopeTarget]
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What one check found: its expectations' verdicts, and the users whose scopes failed."""
+
+    verdicts: Sequence[Verdict]
+    failed: frozenset[str]
+
+
+def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> Looks:
+    """The scopes, at their tables' newest versions."""
     catalog = lake.warehouse.catalog.read()
-    targets = [lake.warehouse.target(catalog, scope) for scope in scopes]
-    return [Look(target, table) for target in targets if (table := ScopeTable.open(target.location))]
+    found = [_open(lake.warehouse.target(catalog, scope)) for scope in scopes]
+    opened = [one for one in found if isinstance(one, Look)]
+    return Looks(opened, [one for one in found if not isinstance(one, Look)])
 
 
-def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> list[Verdict]:
-    """No two rows of a scope have one key: a single batch for all scopes, with the user as part of the key.
+def _open(target: ScopeTarget) -> Look | ScopeTarget:
+    try:
+        table = ScopeTable.open(target.location)
+    except LakewardenError:
+        return target  # why, the check of log and table says
+    return target if table is None else Look(target, table)
 
-    Above `spark_above` bytes Spark reads them; below, this process does, without Lakewarden's own readers.
+
+def judge_keys(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> Judgment:
+    """No two rows of a scope have one key: a batch for each group of scopes, with the user as part of the key.
+
+    A scope of more than `spark_above` bytes is read by Spark, the others by this process, without Lakewarden's own readers.
     """
-    if not looks:
-        return []
+    judgments = [_judge_group(group, spark, spark_above) for group in _groups(looks, spark_above)]
+    return Judgment(
+        [verdict for one in judgments for verdict in one.verdicts], frozenset[str]().union(*(one.failed for one in judgments))
+    )
+
+
+def _groups(looks: Sequence[Look], most: int) -> Iterator[Sequence[Look]]:
+    """Groups of at most so many bytes; a scope that has more is a group of its own."""
+    group: list[Look] = []
+    size = 0
+    for look in looks:
+        if group and size + look.bytes > most:
+            yield group
+            group, size = [], 0
+        group.append(look)
+        size += look.bytes
+    if group:
+        yield group
+
+
+def _judge_group(looks: Sequence[Look], spark: SparkResource, spark_above: int) -> Judgment:
     keys = list(looks[0].target.schema.primary_key)
     expected = unique_together([_USER, *keys])
-    if sum(file.size for look in looks for file in look.table.files()) > spark_above:
-        return validate_spark(_spark_rows(looks, keys, spark), expected)
-    return validate_pandas(pa.concat_tables([_rows(look, keys) for look in looks]), expected)
+    if sum(look.bytes for look in looks) > spark_above:
+        verdicts = validate_spark(_spark_rows(looks, keys, spark), expected)
+        return Judgment(verdicts, frozenset() if _passed(verdicts) else frozenset(look.user for look in looks))
+    rows = pa.concat_tables([_rows(look, keys) for look in looks])
+    verdicts = validate_pandas(rows, expected)
+    return Judgment(verdicts, frozenset() if _passed(verdicts) else _with_repeats(rows, keys))
+
+
+def _passed(verdicts: Iterable[Verdict]) -> bool:
+    return all(verdict.passed for verdict in verdicts)
+
+
+def _with_repeats(rows: pa.Table, keys: Sequence[str]) -> frozenset[str]:
+    """The users of rows that repeat a key."""
+    counted = rows.group_by([_USER, *keys]).aggregate([([], "count_all")])
+    return frozenset(map(str, counted.filter(pc.field("count_all") > 1)[_USER].to_pylist()))
 
 
 def _rows(look: Look, columns: Sequence[str]) -> pa.Table:
@@ -94,10 +160,13 @@ def _reader(
     return read
 
 
-def judge_columns(looks: Sequence[Look]) -> list[Verdict]:
+def judge_columns(looks: Sequence[Look]) -> Judgment:
     """Every column is as declared in order, type and nullability: one row a column, with the declared and the actual one."""
     rows = [row for look in looks for row in _columns(look)]
-    return validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")) if rows else []
+    if not rows:
+        return Judgment([], frozenset())
+    failed = frozenset(row["user"] for row in rows if row["declared"] != row["found"])
+    return Judgment(validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")), failed)
 
 
 def _columns(look: Look) -> list[dict[str, str]]:

@@ -1,6 +1,6 @@
 """The asset checks find what is wrong with a table, on pandas and on Spark, and say what they looked at."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -11,11 +11,10 @@ from pyspark.sql import SparkSession
 
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.tables import build_table_specs
-from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.resources.lakehouse import LakehouseResource
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
-from tests.fixtures.chat import make_chat
+from tests.fixtures.chat import MESSAGES, make_chat
 from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
 pytestmark = DAGSTER
@@ -37,41 +36,40 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def run_checks(uri: str, instance: dg.DagsterInstance, **config: object) -> Mapping[str, dg.AssetCheckEvaluation]:
     """The verdicts on chat.messages, by check."""
+    found = execute(uri, instance, dg.AssetSelection.all_asset_checks(), **config)
+    assert {one.check_name for one in found if one.asset_key.path[-1] == "rooms"} == ALL
+    return {one.check_name: one for one in found if one.asset_key.path[-1] == "messages"}
+
+
+def execute(
+    uri: str, instance: dg.DagsterInstance, selection: dg.AssetSelection, **config: object
+) -> Sequence[dg.AssetCheckEvaluation]:
+    """The results of these checks, as *Execute* on their page runs them."""
     spark = SparkResource()
     with Lakehouse.open(uri) as lake:
         catalog = lake.warehouse.catalog.read()
         defs = dg.Definitions(
             assets=build_table_specs(lake.warehouse, catalog),
             asset_checks=build_table_checks(catalog),
-            jobs=[build_check_job()],
+            jobs=[dg.define_asset_job("selected", selection=selection, executor_def=dg.in_process_executor)],
             resources={"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)},
         )
-    result = defs.resolve_job_def("check_job").execute_in_process(
-        instance=instance, run_config={"ops": {"check_chat__messages": {"config": config}}} if config else None
-    )
-    found = result.get_asset_check_evaluations()
-    assert {one.check_name for one in found if one.asset_key.path[-1] == "rooms"} == ALL
-    return {one.check_name: one for one in found if one.asset_key.path[-1] == "messages"}
+    run_config = {"ops": {"check_chat__messages": {"config": config}}} if config else None
+    result = defs.resolve_job_def("selected").execute_in_process(instance=instance, run_config=run_config)
+    return result.get_asset_check_evaluations()
 
 
-def looked_at(evaluation: dg.AssetCheckEvaluation) -> list[object]:
+def round_of(uri: str) -> str:
+    """How far the checks of chat.messages have come."""
+    with Lakehouse.open(uri) as lake:
+        state, table_id = lake.warehouse.state, lake.table(MESSAGES).table.id
+        return next((state.get(found.key).decode() for found in state.list("check-rounds") if table_id in found.key), "")
+
+
+def looked_at(evaluation: dg.AssetCheckEvaluation) -> list[str]:
     table = evaluation.metadata["looked at"]
     assert isinstance(table, dg.TableMetadataValue)
-    return [record.data["user"] for record in table.records]
-
-
-def test_good_tables_pass(chat: str, instance: dg.DagsterInstance) -> None:
-    found = run_checks(chat, instance)
-    assert set(found) == ALL
-    assert all(one.passed for one in found.values())
-    assert looked_at(found["one_row_per_key"]) == ["ada", "bob", "eve"]
-
-
-def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.DagsterInstance) -> None:
-    instance.report_runless_asset_event(dg.AssetMaterialization(["chat", "messages"], partition="eve"))
-    found = run_checks(chat, instance, scopes=2)
-    assert looked_at(found["columns_as_declared"]) == ["eve", "ada"]
-    assert looked_at(run_checks(chat, instance, users=["bob"])["columns_as_declared"]) == ["bob"]
+    return [str(record.data["user"]) for record in table.records]
 
 
 @pytest.fixture
@@ -83,6 +81,56 @@ def repeat_a_key(uri: str) -> None:
     """As another writer may: a second row of a key."""
     rows = DeltaTable(uri).to_pyarrow_table().slice(0, 1)
     write_deltalake(uri, rows, mode="append")
+
+
+def test_good_tables_pass(chat: str, instance: dg.DagsterInstance) -> None:
+    found = run_checks(chat, instance)
+    assert set(found) == ALL
+    assert all(one.passed for one in found.values())
+    assert sorted(looked_at(found["one_row_per_key"])) == ["ada", "bob", "eve"]
+
+
+def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.DagsterInstance) -> None:
+    first = run_checks(chat, instance, scopes=2)["columns_as_declared"]
+    assert first.metadata["checked"].value == "2 of 3 scopes"
+    assert first.description == "2 of 3 scopes checked, all passed"
+    then = looked_at(run_checks(chat, instance, scopes=2)["columns_as_declared"])
+    left = {"ada", "bob", "eve"} - {*looked_at(first)}
+    assert left < {*then}, "the scope that was left out comes first"
+    assert looked_at(run_checks(chat, instance, users=["bob"])["columns_as_declared"]) == ["bob"]
+
+
+def test_each_check_can_be_run_by_itself(chat: str, instance: dg.DagsterInstance) -> None:
+    asked = dg.AssetCheckKey(dg.AssetKey(["chat", "messages"]), "columns_as_declared")
+    (one,) = execute(chat, instance, dg.AssetSelection.checks(asked))
+    assert (one.check_name, one.passed) == ("columns_as_declared", True)
+    assert round_of(chat) == "", "the scopes have other checks to come"
+
+
+def test_what_failed_is_not_vacuumed_and_is_checked_first(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+    repeat_a_key(ada)
+    found = run_checks(chat, instance)["one_row_per_key"]
+    assert found.description == "3 of 3 scopes checked, 1 failed: ada. They are not vacuumed until a check passes."
+    with Lakehouse.open(chat) as lake:
+        (report,) = lake.vacuum(MESSAGES, user="ada", dry_run=False)
+        assert report.fault is not None
+        assert report.fault.code == "CONFLICT"
+        lake.table(MESSAGES).write([{"id": 0, "content": "settles it"}, {"id": 1, "content": "too"}], user="ada")
+        lake.flush()
+    assert looked_at(run_checks(chat, instance, scopes=1)["one_row_per_key"]) == ["ada"]
+    with Lakehouse.open(chat) as lake:
+        assert [report.fault for report in lake.vacuum(MESSAGES, user="ada", dry_run=False)] == [None]
+
+
+def test_a_scope_that_cannot_be_read_fails_and_hides_no_other(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
+    for commit in Path(ada, "_delta_log").glob("*.json"):
+        commit.write_text("{")
+    found = run_checks(chat, instance)
+    assert sorted(looked_at(found["one_row_per_key"])) == ["bob", "eve"]
+    assert not found["log_and_table_agree"].passed
+    failed = found["log_and_table_agree"].metadata["failed scopes"]
+    assert isinstance(failed, dg.TableMetadataValue)
+    assert [record.data["user"] for record in failed.records] == ["ada"]
 
 
 def test_a_repeated_key_is_found(chat: str, ada: str, instance: dg.DagsterInstance) -> None:

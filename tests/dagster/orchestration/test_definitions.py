@@ -38,8 +38,9 @@ SCHEDULES = {
     "optimize_nightly": "30 2 * * *",
     "vacuum_weekly": "0 4 * * 0",
     "prune_nightly": "50 3 * * *",
+    "check_nightly": "10 1 * * *",
 }
-SENSORS = {"flush_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor"}
+SENSORS = {"flush_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor", "check_sensor"}
 CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
 
 

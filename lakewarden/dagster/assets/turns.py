@@ -1,0 +1,45 @@
+"""Whose turn it is to be checked in a table: the scopes that failed before, then those that were checked longest ago."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewarden.catalog.model import Table
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.scope import Scope
+from lakewarden.state.check_rounds import next_of_round, note_round
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The scopes that a run checks, of `total` in the table."""
+
+    scopes: Sequence[Scope]
+    total: int
+    table_id: str = ""
+    last: str = ""
+    """The keyed hash up to which the round has come with them; empty if they were named."""
+
+    def note(self, lake: Lakehouse) -> None:
+        """Lets the next run go on behind these scopes."""
+        if self.last:
+            note_round(lake.warehouse.state, self.table_id, self.last)
+
+
+def next_turn(lake: Lakehouse, table: Table, users: Sequence[str], most: int) -> Turn:
+    """The scopes of these users; without any, at most so many whose turn it is."""
+    if table.type == "SHARED":
+        return Turn([Scope(table.name)], 1)
+    warehouse = lake.warehouse
+    registered = {warehouse.erasures.mark(user): user for user in warehouse.registry.users(table.id)}
+    if users:
+        there = set(registered.values())
+        return Turn([Scope(table.name, user) for user in users if user in there], len(registered))
+    failed = [mark for mark in warehouse.failed_checks.of(table.id) if mark in registered][
+        : most // 2 + 1
+    ]  # the others have their turn, too
+    others = registered.keys() - set(failed)
+    due = next_of_round(warehouse.state, table.id, others, most - len(failed))
+    scopes = [Scope(table.name, registered[mark]) for mark in (*failed, *due)]
+    return Turn(scopes, len(registered), table.id, due[-1] if due else "")
