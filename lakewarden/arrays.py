@@ -27,6 +27,11 @@ def numbers(values: NDArray[np.int64]) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found.data)])
 
 
+def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
+    """Returns an array of booleans."""
+    return pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(np.packbits(rows, bitorder="little").data)])
+
+
 def values(column: pa.ChunkedArray[Any]) -> NDArray[Any]:
     """Returns the values of a column of 64-bit integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
     found = column.combine_chunks()

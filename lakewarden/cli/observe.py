@@ -9,18 +9,57 @@ from lakewarden.cli.output import Row, cell
 from lakewarden.clock import from_millis
 from lakewarden.errors import ScopesFailed
 
+_SHOWN = 20
+"""Scopes that a table shows, where it is not limited otherwise."""
+
+_IN_TABLES = ("table", "scopes", "scopes_pending", "pending_rows", "oldest_pending_age", "rows", "files", "bytes", "last_commit")
+_IN_SCOPES = (
+    "table",
+    "user",
+    "pending_rows",
+    "oldest_pending_age",
+    "version",
+    "files",
+    "bytes",
+    "last_operation",
+    "reason",
+    "error",
+)
+"""Columns of the table form; JSON has all."""
+
 
 def register(app: typer.Typer) -> None:
     for command in (status, history, tags, check):
         app.command()(command)
 
 
-def status(context: typer.Context) -> None:
-    """Show the scopes with pending rows, worst first."""
+def status(
+    context: typer.Context,
+    limit: int | None = typer.Option(None, min=0, help="The most scopes to show: 20 in a table, or all that have pending rows."),
+    everything: bool = typer.Option(
+        False, "--all", help="In JSON, too: each table in numbers, and scopes without pending rows that need maintenance."
+    ),
+) -> None:
+    """Show the scopes with pending rows, worst first; and each table in numbers."""
     call = invocation(context)
     with call.lake("status") as lake:
-        rows: list[Row] = [_flat(cell(one)) for one in lake.status()]
-    call.emit(rows, empty="nothing is pending")
+        if call.as_json and not everything:
+            call.emit([_flat(cell(one)) for one in lake.status(limit)], empty="")
+            return
+        found = lake.overview(limit if call.as_json else _SHOWN if limit is None else limit)
+    tables, scopes = ([_flat(cell(one)) for one in several] for several in (found.tables, found.scopes))
+    if call.as_json:
+        call.emit([*tables, *scopes], empty="")
+        return
+    if tables:
+        call.emit(tables, empty="", columns=_IN_TABLES)
+    if not any(one.pending_rows for one in found.scopes):
+        call.emit([], empty="nothing is pending")
+    if scopes:
+        call.emit(scopes, empty="", columns=_IN_SCOPES)
+    left = sum(one.scopes_pending for one in found.tables) - len(found.scopes)
+    if left > 0:
+        call.emit([], empty=f"and {left} more with pending rows: --limit shows more")
 
 
 def history(

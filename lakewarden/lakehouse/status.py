@@ -13,6 +13,7 @@ from lakewarden.warehouse import Warehouse
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
     from lakewarden.operations.check import Finding
+    from lakewarden.planning.overview import Overview
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.planning.users import KnownUser
 
@@ -35,11 +36,17 @@ class Status:
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return list(due_scopes(self.warehouse.catalog.read(), pending_in(self.warehouse), self.warehouse.clock()))
 
-    def scopes(self) -> list[ScopeStatus]:
-        """The scopes with pending rows and the state of their tables, the longest waiting first."""
+    def scopes(self, limit: int | None = None) -> list[ScopeStatus]:
+        """The scopes with pending rows and the state of their tables, the longest waiting first; at most `limit`."""
         from lakewarden.planning.status import status
 
-        return status(self.warehouse, self.pending())
+        return status(self.warehouse, self.pending(), limit)
+
+    def overview(self, limit: int | None = None) -> Overview:
+        """Each table in numbers, and the worst scopes with the reason: at most `limit`, or all that have pending rows."""
+        from lakewarden.planning.overview import overview
+
+        return overview(self.warehouse, limit)
 
     def users(self) -> list[KnownUser]:
         """The users of the catalog, and those who have rows, by name; reads the list of scopes of each table."""

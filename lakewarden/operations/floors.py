@@ -20,6 +20,7 @@ from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.state.floors.entries import NO_TABLE, NOTHING, FloorLocation, Known, Upkeep, absent
 from lakewarden.state.floors.floor import RECENT_SECONDS, Floor, floor_at
+from lakewarden.state.floors.totals import remove_totals
 from lakewarden.state.floors.whole import remove_whole
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
@@ -180,7 +181,8 @@ def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
         with suppress(StorageUnavailable, StorageRefused):
             floor_at(FloorLocation.on_storage(root.location, floor.table_id)).remove()
     floor_at(floor).remove()
-    remove_whole(open_store(floor.location), floor.table_id)
+    for remove in (remove_whole, remove_totals):
+        remove(open_store(floor.location), floor.table_id)
 
 
 @dataclass(frozen=True)

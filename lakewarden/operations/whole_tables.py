@@ -7,17 +7,13 @@ from collections.abc import Iterable
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt
-from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
-from lakewarden.operations.optimize.scope import OptimizeOptions
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
-from lakewarden.operations.upkeep.needs import Need, OldRemains, OtherRule
-from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.upkeep.needs import need_of
 from lakewarden.operations.upkeep.select import RollingLook, Selected, select
-from lakewarden.operations.vacuum.scope import VacuumOptions, horizon_of, retention_of
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
@@ -74,29 +70,13 @@ def chosen(
 def _chosen_of(
     warehouse: Warehouse, catalog: Catalog, table: Table, options: Options
 ) -> tuple[list[ScopeTarget], list[ScopeReport]]:
-    need = _need(warehouse, table, options)
+    need = need_of(warehouse, table, options)
     away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
     if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
         return targets_of(warehouse, catalog, [str(table.name)], None), []
     found = select(warehouse, catalog, table, need, RollingLook.of(warehouse))
     targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
     return targets, _report(warehouse, catalog, table, options, found)
-
-
-def _need(warehouse: Warehouse, table: Table, options: Options) -> Need | None:
-    """When the operation opens a scope; None where it opens all."""
-    settings = warehouse.settings
-    match options:
-        case CompactOptions():
-            return OtherRule("compacted", Rules(options, settings.maintenance.min_gain).compact(shared=table.type == "SHARED"))
-        case OptimizeOptions(zorder=()):
-            rules = Rules(CompactOptions.of(settings.compaction), options.min_gain)
-            return OtherRule("optimized", rules.optimize(warehouse.target_file_size(table)))
-        case VacuumOptions():
-            now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
-            return OldRemains.before(horizon_of(options, hours, now), now)
-        case _:
-            return None
 
 
 def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Options, found: Selected) -> list[ScopeReport]:

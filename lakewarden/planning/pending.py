@@ -96,6 +96,10 @@ class PendingScopes(Sequence[Pending]):
         users = self.users.take(numbers(at))
         return PendingScopes(self.tables, self.which[at], users, self.rows[at], self.bytes[at], self.oldest[at])
 
+    def of_table(self, table: Table) -> PendingScopes:
+        """Those of one table."""
+        return self.taken(np.flatnonzero(self.which == self.tables.index(table) if table in self.tables else ()))
+
     def due(self, now: datetime) -> PendingScopes:
         """The scopes that meet either half of their table's FLUSH_POLICY."""
         policies = [table.options.flush_policy or FlushPolicy(None, None) for table in self.tables]
@@ -122,6 +126,13 @@ def pending_in(warehouse: Warehouse) -> PendingScopes:
     """Every scope with hot rows, oldest first; a table whose log is corrupt has none."""
     views = warehouse.logs.views().sound
     return PendingScopes.of(cold_tables(warehouse.catalog.read()), views)
+
+
+def why_pending(policy: FlushPolicy | None, pending: Pending, now: datetime) -> str:
+    """Why the scope has hot rows now."""
+    if policy is None:
+        return "the table has no FLUSH_POLICY: it is flushed by hand"
+    return _met(policy, pending, now) or f"waits for its policy {policy}"
 
 
 def due_scopes(catalog: Catalog, pending: PendingScopes, now: datetime) -> Iterator[Due]:

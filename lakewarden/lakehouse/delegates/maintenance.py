@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakewarden.admin.upgrade import UpgradedStorage
     from lakewarden.operations.check import Finding
     from lakewarden.operations.plans.value import Plan
+    from lakewarden.planning.overview import Overview
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.planning.users import KnownUser
     from lakewarden.repair.report import Repaired
@@ -34,9 +35,13 @@ class MaintenanceDelegates(Nouns):
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
         return self.maintenance.status.due()
 
-    def status(self) -> list[ScopeStatus]:
+    def status(self, limit: int | None = None) -> list[ScopeStatus]:
         """The scopes with pending rows, and the state of their tables."""
-        return self.maintenance.status.scopes()
+        return self.maintenance.status.scopes(limit)
+
+    def overview(self, limit: int | None = None) -> Overview:
+        """Each table in numbers, and the worst scopes."""
+        return self.maintenance.status.overview(limit)
 
     def users(self) -> list[KnownUser]:
         """The users of the catalog, and those who have rows, by name."""

@@ -8,11 +8,20 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from lakewarden.catalog.model import Table
 from lakewarden.clock import to_millis
-from lakewarden.operations.vacuum.scope import LOG_AGE
+from lakewarden.operations.compact.scope import CompactOptions
+from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.operations.restore.scope import RestoreOptions
+from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.operations.vacuum.scope import LOG_AGE, SAFE_HOURS, VacuumOptions, horizon_of, retention_of
+from lakewarden.report import Operation
 from lakewarden.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
 from lakewarden.state.floors.objects import Summary
+from lakewarden.warehouse import Warehouse
+
+_Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
 
 
 class Need(Protocol):
@@ -61,3 +70,32 @@ class OldRemains:
         dead, log = np.less_equal(scopes["dead_since"], self.dead_before), np.less_equal(scopes["log_since"], self.log_before)
         found: Rows = (scopes["looked_at"] == UNSEEN) | dead | log
         return found
+
+
+def need_of(warehouse: Warehouse, table: Table, options: _Options) -> Need | None:
+    """When the operation opens a scope; None where it opens all."""
+    settings = warehouse.settings
+    match options:
+        case CompactOptions():
+            return OtherRule("compacted", Rules(options, settings.maintenance.min_gain).compact(shared=table.type == "SHARED"))
+        case OptimizeOptions(zorder=()):
+            rules = Rules(CompactOptions.of(settings.compaction), options.min_gain)
+            return OtherRule("optimized", rules.optimize(warehouse.target_file_size(table)))
+        case VacuumOptions():
+            now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
+            return OldRemains.before(horizon_of(options, hours, now), now)
+        case _:
+            return None
+
+
+def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
+    """What maintenance does without being forced, and when it opens a scope."""
+    settings = warehouse.settings
+    options: dict[Operation, _Options] = {
+        "compact": CompactOptions.of(settings.compaction),
+        "optimize": OptimizeOptions((), settings.maintenance.min_gain),
+    }
+    if warehouse.retention_hours(table) >= SAFE_HOURS:
+        options["vacuum"] = VacuumOptions()
+    needs = ((operation, need_of(warehouse, table, each)) for operation, each in options.items())
+    return {operation: need for operation, need in needs if need is not None}

@@ -12,6 +12,7 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
+from lakewarden.arrays import flags
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import to_millis
 from lakewarden.operations.upkeep.needs import Need
@@ -88,7 +89,7 @@ def newest_notes(parts: Sequence[KnownScopes], maybe: Callable[[KnownScopes], Ro
     """The newest note of each scope that has one among these rows, in whichever part."""
     found = [maybe(part) for part in parts]
     scopes = [part.table.column("scope").combine_chunks() for part in parts]
-    chosen = pa.concat_arrays([scope.filter(pa.array(rows)) for scope, rows in zip(scopes, found, strict=True)])
+    chosen = pa.concat_arrays([scope.filter(flags(rows)) for scope, rows in zip(scopes, found, strict=True)])
     return KnownScopes.union(part.among(chosen) for part in parts)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.arrays import values
+from lakewarden.arrays import flags, numbers, values
 from lakewarden.state.floors.entries import UNSEEN, Known, Upkeep
 
 _HASH: pa.DataType = cast("Any", pa.binary(16))
@@ -47,7 +47,7 @@ class KnownScopes:
     def __init__(self, table: pa.Table) -> None:
         """`table` is sorted by `scope`; the columns of `Upkeep` may be missing."""
         for name in (name for name in UPKEEP if name not in table.column_names):
-            table = table.append_column(name, pa.repeat(pa.scalar(_NONE[name], pa.int64()), table.num_rows))
+            table = table.append_column(name, numbers(np.full(table.num_rows, _NONE[name])))
         self.table = table.select(SCHEMA.names).combine_chunks()
         self._high, self._low = _halves(self.table)
 
@@ -55,27 +55,30 @@ class KnownScopes:
     def of(cls, known: Mapping[str, Known]) -> KnownScopes:
         """Returns the notes by keyed hash, in hexadecimal digits."""
         rows = sorted((bytes.fromhex(mark), one) for mark, one in known.items())
-        columns: list[list[Any]] = [[mark for mark, _ in rows]]
-        columns += [[getattr(one, name) for _, one in rows] for name in (*_COUNTS, "forgotten")]
-        columns += [[_NONE[name] if one.upkeep is None else getattr(one.upkeep, name) for _, one in rows] for name in UPKEEP]
-        return cls(pa.table([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
+        hashes = pa.Array.from_buffers(_HASH, len(rows), [None, pa.py_buffer(b"".join(mark for mark, _ in rows))])
+        counts = [numbers(np.array([getattr(one, name) for _, one in rows], np.int64)) for name in _COUNTS]
+        forgotten = flags(np.array([one.forgotten for _, one in rows], np.bool_))
+        noted = [(_NONE if one.upkeep is None else vars(one.upkeep)) for _, one in rows]
+        upkeep = [numbers(np.array([each[name] for each in noted], np.int64)) for name in UPKEEP]
+        return cls(pa.table([hashes, *counts, forgotten, *upkeep], schema=SCHEMA))
 
     @classmethod
     def union(cls, parts: Iterable[KnownScopes]) -> KnownScopes:
         """Returns all scopes of the parts, with the notes of each joined as by `Known.joined`."""
-        table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)]).combine_chunks()
-        if not table.num_rows:
-            return cls(table)
+        tables = [part.table for part in parts if len(part)]
+        if not tables:
+            return cls.of({})
+        table = pa.concat_tables(tables).combine_chunks()
         high, low = _halves(table)
-        ranks = [np.asarray(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
+        ranks = [values(table.column(name)) for name in ("looked_at", "version", "forgotten", "watermark")]
         order = np.lexsort((*ranks, low, high))
         high, low = high[order], low[order]
         last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), np.True_)
         first = np.flatnonzero(np.insert(last[:-1], 0, np.True_))
-        deleted = np.maximum.reduceat(np.asarray(table.column("deleted_upto"))[order], first)
-        kept = table.take(pa.array(order[last]))
+        deleted = np.maximum.reduceat(values(table.column("deleted_upto"))[order], first)
+        kept = table.take(numbers(order[last]))
         index = SCHEMA.get_field_index("deleted_upto")
-        return cls(kept.set_column(index, SCHEMA.field(index), pa.array(deleted, pa.int64())))
+        return cls(kept.set_column(index, SCHEMA.field(index), numbers(deleted)))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -90,6 +93,10 @@ class KnownScopes:
             noted = Upkeep(*(int(self[name][row]) for name in UPKEEP))
         return Known(version, watermark, rows, deleted, bool(self["forgotten"][row]), noted)
 
+    def mark(self, row: int) -> str:
+        """Returns the hash of the scope in this row."""
+        return cast("bytes", self.table.column("scope")[row].as_py()).hex()
+
     def __getitem__(self, name: str) -> Numbers:
         """Returns one column, in the order of the scopes."""
         return self._columns[name]
@@ -103,7 +110,7 @@ class KnownScopes:
 
     def only(self, rows: Rows) -> KnownScopes:
         """Returns the notes in these rows."""
-        return KnownScopes(self.table.filter(pa.array(rows)))
+        return KnownScopes(self.table.filter(flags(rows)))
 
     def among(self, scopes: pa.Array[Any]) -> KnownScopes:
         """Returns the notes of these scopes, by keyed hash."""
@@ -123,7 +130,7 @@ class KnownScopes:
 
     def hexadecimal(self, rows: Rows) -> list[str]:
         """Returns the hashes of these rows."""
-        hashes = cast("list[bytes]", self.table.column("scope").filter(pa.array(rows)).to_pylist())
+        hashes = cast("list[bytes]", self.table.column("scope").filter(flags(rows)).to_pylist())
         return [mark.hex() for mark in hashes]
 
     def _row(self, mark: str) -> int | None:
