@@ -13,6 +13,7 @@ from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
 from benchmarks.timing import quiet_seconds, seconds, spread
 from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from tests.fixtures.dagster import sqlite_instance
@@ -72,7 +73,7 @@ def _booked(lake: Lakehouse, reports: list[ScopeReport], instance: dg.DagsterIns
 
     @dg.op
     def time_booking(context: dg.OpExecutionContext) -> None:
-        took.append(seconds(book, context, lake, reports))
+        took.append(seconds(book, context, lake, Mount(lake.warehouse.uri), reports))
 
     @dg.job(executor_def=dg.in_process_executor)
     def booking_job() -> None:

@@ -17,8 +17,9 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.looks import Looks, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
-from lakewarden.dagster.assets.tables import asset_key
 from lakewarden.dagster.assets.turns import Turn, next_turn
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.check import CheckTask, check_scope
@@ -68,29 +69,29 @@ class Outcome:
     details: Metadata
 
 
-def check_step(table: TableName) -> str:
+def check_step(mount: Mount, table: TableName) -> str:
     """The name of the step that checks the table, under which a run's config has its part."""
-    return f"check_{table.namespace}__{table.name}"
+    return mount.named(f"check_{table.namespace}__{table.name}")
 
 
-def build_table_checks(catalog: Catalog) -> list[dg.AssetChecksDefinition]:
+def build_table_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDefinition]:
     """The three checks of each table, one step for each table. Each can be run by itself."""
-    return [_table_checks(table) for table in cold_tables(catalog)]
+    return [_table_checks(mount, table) for table in cold_tables(catalog)]
 
 
-def _table_checks(table: Table) -> dg.AssetChecksDefinition:
+def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
     name = table.name
-    key = asset_key(name)
+    key = mount.asset_key(name)
 
     @dg.multi_asset_check(
-        name=check_step(name),
+        name=check_step(mount, name),
+        required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in DESCRIPTIONS.items()],
         pool="checks",  # runs of single checks carry no tags of a job, so their limit is a pool's
         can_subset=True,
     )
-    def check(
-        context: dg.AssetCheckExecutionContext, config: CheckConfig, lake: dg.ResourceParam[Lakehouse], spark: SparkResource
-    ) -> Iterator[dg.AssetCheckResult]:
+    def check(context: dg.AssetCheckExecutionContext, config: CheckConfig) -> Iterator[dg.AssetCheckResult]:
+        lake, spark = lake_of(context, mount), spark_of(context, mount)
         current = lake.table(str(name)).table
         selected = [one.name for one in context.selected_asset_check_keys]
         turn = next_turn(lake, current, config.users, config.scopes)

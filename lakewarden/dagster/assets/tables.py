@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
-from lakewarden.scope import TableName
+from lakewarden.dagster.mount import Mount
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
 from lakewarden.warehouse import Warehouse, live_tables
@@ -21,37 +21,25 @@ _THREADS = 8
 KINDS = {"deltalake", "parquet"}
 
 
-def asset_key(table: TableName) -> dg.AssetKey:
-    return dg.AssetKey([table.namespace, table.name])
-
-
-def table_name(key: dg.AssetKey) -> TableName:
-    namespace, name = key.path
-    return TableName(namespace, name)
-
-
-def partitions_name(table: TableName) -> str:
-    """The name of the table's partition definition: its full name."""
-    return str(table)
-
-
-def build_table_specs(warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS) -> list[dg.AssetSpec]:
+def build_table_specs(
+    mount: Mount, warehouse: Warehouse, catalog: Catalog, max_partitions: int = MAX_PARTITIONS
+) -> list[dg.AssetSpec]:
     """One external asset for each table, in the order of the catalog."""
     tables = live_tables(catalog)
     with ThreadPoolExecutor(_THREADS) as pool:  # on an object store, reading the registry takes several round trips
-        partitions = pool.map(lambda table: _partitions(warehouse, table, max_partitions), tables)
-        return [_spec(warehouse, catalog, table, found) for table, found in zip(tables, partitions, strict=True)]
+        partitions = pool.map(lambda table: _partitions(mount, warehouse, table, max_partitions), tables)
+        return [_spec(mount, warehouse, catalog, table, found) for table, found in zip(tables, partitions, strict=True)]
 
 
 def _spec(
-    warehouse: Warehouse, catalog: Catalog, table: Table, partitions: dg.DynamicPartitionsDefinition | None
+    mount: Mount, warehouse: Warehouse, catalog: Catalog, table: Table, partitions: dg.DynamicPartitionsDefinition | None
 ) -> dg.AssetSpec:
     storage = catalog.storages[table.options.storage_id]
     return dg.AssetSpec(
-        asset_key(table.name),
+        mount.asset_key(table.name),
         description=_description(table, storage),
         kinds=KINDS,
-        group_name=table.name.namespace,
+        group_name=mount.group_of(table.name),
         metadata={
             "dagster/column_schema": column_schema(table.schema),
             "dagster/table_name": str(table.name),
@@ -69,10 +57,10 @@ def is_crowded(warehouse: Warehouse, table: Table, max_partitions: int = MAX_PAR
     return table.type != "SHARED" and len(warehouse.registry.users(table.id)) > max_partitions
 
 
-def _partitions(warehouse: Warehouse, table: Table, max_partitions: int) -> dg.DynamicPartitionsDefinition | None:
+def _partitions(mount: Mount, warehouse: Warehouse, table: Table, max_partitions: int) -> dg.DynamicPartitionsDefinition | None:
     if table.type == "SHARED" or is_crowded(warehouse, table, max_partitions):
         return None
-    return dg.DynamicPartitionsDefinition(name=partitions_name(table.name))
+    return dg.DynamicPartitionsDefinition(name=mount.dotted(table.name))
 
 
 def _uri(warehouse: Warehouse, storage: Storage, table: Table) -> str:

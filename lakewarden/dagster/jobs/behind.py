@@ -13,8 +13,9 @@ import dagster as dg
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog
-from lakewarden.dagster.assets.tables import asset_key, is_crowded
+from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.events import Booked, backlog_of, book_events, register_users
+from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
@@ -31,7 +32,13 @@ _LOOKED_BACK = 20
 
 
 def book_behind(
-    context: dg.OpExecutionContext, lake: Lakehouse, tables: Iterable[Table], user: str | None = None, *, again: bool = False
+    context: dg.OpExecutionContext,
+    lake: Lakehouse,
+    mount: Mount,
+    tables: Iterable[Table],
+    user: str | None = None,
+    *,
+    again: bool = False,
 ) -> None:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
@@ -42,13 +49,13 @@ def book_behind(
         if is_crowded(lake.warehouse, table):
             context.log.info("%s: has too many users for partitions, so its scopes have no events of their own", table.name)
             continue
-        known = {} if again else booked_versions(context.instance, table)
+        known = {} if again else booked_versions(context.instance, mount, table)
         scopes = list(_scopes(lake, table, user))
         with ThreadPoolExecutor(_THREADS) as pool:
             found = pool.map(partial(_if_behind, lake, lake.warehouse.catalog.read(), backlog_of(lake), known), scopes)
             booked = [one for one in found if one]
-        register_users(context.instance, [one.report.scope for one in booked])
-        book_events(context, booked)
+        register_users(context.instance, mount, [one.report.scope for one in booked])
+        book_events(context, mount, booked)
         context.log.info("%s: booked %d scopes", table.name, len(booked))
 
 
@@ -67,9 +74,9 @@ def _scopes(lake: Lakehouse, table: Table, user: str | None) -> Iterator[Scope]:
     return (Scope(table.name, one) for one in sorted(users))
 
 
-def booked_versions(instance: dg.DagsterInstance, table: Table) -> dict[Scope, int]:
+def booked_versions(instance: dg.DagsterInstance, mount: Mount, table: Table) -> dict[Scope, int]:
     """The Delta version in each scope's newest event."""
-    key = asset_key(table.name)
+    key = mount.asset_key(table.name)
     if table.type == "SHARED":
         newest = instance.fetch_materializations(key, limit=_LOOKED_BACK).records
         return dict(islice(_versions(table, newest), 1))

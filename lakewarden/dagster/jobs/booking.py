@@ -9,11 +9,12 @@ from dataclasses import replace
 import dagster as dg
 
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
-from lakewarden.dagster.assets.tables import MAX_PARTITIONS, asset_key, is_crowded
+from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.events import backlog_of, book_events, event_kind, register_users, with_histories
 from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
@@ -22,7 +23,11 @@ _SKIPS_SHOWN = 100
 
 
 def book(
-    context: dg.OpExecutionContext, lake: Lakehouse, reports: Sequence[ScopeReport], max_partitions: int = MAX_PARTITIONS
+    context: dg.OpExecutionContext,
+    lake: Lakehouse,
+    mount: Mount,
+    reports: Sequence[ScopeReport],
+    max_partitions: int = MAX_PARTITIONS,
 ) -> None:
     """Books what was done or planned for each scope, then fails if any scope failed.
 
@@ -36,14 +41,15 @@ def book(
     all_reports = [report for report in reports if report.outcome in ("done", "planned")]
     crowded = crowded_tables(lake, {report.scope.table for report in all_reports}, max_partitions)
     single = [report for report in all_reports if report.scope.table not in crowded]
-    register_users(context.instance, [report.scope for report in single])
+    register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
-    book_events(context, (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single)))
+    booked = (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single))
+    book_events(context, mount, booked)
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
-        log_events(context, [_crowd_event(table, of_table, backlogs)])
+        log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     if context.run.parent_run_id:
-        book_behind(context, lake, named_tables(lake, context.op_config))
+        book_behind(context, lake, mount, named_tables(lake, context.op_config))
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 
@@ -55,10 +61,10 @@ def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: 
     return frozenset(name for name in there if is_crowded(lake.warehouse, tables[name], max_partitions))
 
 
-def _crowd_event(table: TableName, reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]) -> AssetEvent:
+def _crowd_event(key: dg.AssetKey, reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Backlog]) -> AssetEvent:
     kind = event_kind(reports[0])
     what = f"{reports[0].operation}: {len(reports)} scopes {reports[0].outcome}"
-    return kind(asset_key(table), description=what, metadata={**summary(reports), **crowd_metadata(reports, backlogs)})
+    return kind(key, description=what, metadata={**summary(reports), **crowd_metadata(reports, backlogs)})
 
 
 def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:

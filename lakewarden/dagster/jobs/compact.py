@@ -6,6 +6,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
@@ -14,9 +15,11 @@ class CompactConfig(ScopeSelection):
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact the scopes, and book one event for each.")
-def compact(context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def compact(
+    context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, lake.compact(*config.tables, user=config.user))
+        book(context, lake, mount, lake.compact(*config.tables, user=config.user))
 
 
 @dg.job(

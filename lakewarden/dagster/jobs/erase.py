@@ -10,12 +10,12 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.assets.tables import asset_key
 from lakewarden.dagster.jobs.behind import book_behind
 from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import check_plan, plan_field
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
 from lakewarden.state.certificates import Certificate
@@ -33,7 +33,9 @@ class EraseConfig(dg.Config):
 
 
 @dg.op(retry_policy=RETRIES, description="Erase the user, remove them from Dagster, and book the certificate.")
-def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def erase(
+    context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
         request = lake.requested_erasure(config.request)
         check_plan(config.plan, dry_run=config.dry_run)
@@ -52,13 +54,13 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
             return
         certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
         tables = [TableName.parse(table.table) for table in certificate.tables]
-        forgotten = forget_user(context.instance, request.user, tables, context.run_id, certificate.user)
-        _book(context, certificate, forgotten)
+        forgotten = forget_user(context.instance, mount, request.user, tables, context.run_id, certificate.user)
+        _book(context, mount, certificate, forgotten)
         if forgotten.wiped:
             context.log.warning(
                 "Dagster's storage is not one that single events can be removed from: other users are booked again"
             )
-            book_behind(context, lake, lake.tables())
+            book_behind(context, lake, mount, lake.tables())
     if forgotten.left:
         raise dg.Failure(
             description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"
@@ -68,12 +70,12 @@ def erase(context: dg.OpExecutionContext, config: EraseConfig, lake: dg.Resource
         )
 
 
-def _book(context: dg.OpExecutionContext, certificate: Certificate, forgotten: Forgotten) -> None:
+def _book(context: dg.OpExecutionContext, mount: Mount, certificate: Certificate, forgotten: Forgotten) -> None:
     """Adds the certificate to the run, and to an event of each table. A partition would name the user again."""
     whole = _metadata(certificate, forgotten)
     for table in certificate.tables:
         metadata = {**whole, **{f"metrics/{name}": getattr(table, name) for name in ("hot_rows", "files", "bytes", "tags")}}
-        key = asset_key(TableName.parse(table.table))
+        key = mount.asset_key(TableName.parse(table.table))
         # an observation: the other users' rows have not changed
         context.log_event(dg.AssetObservation(key, description=f"erase: {certificate.result}", metadata=metadata))
     context.add_output_metadata(whole)

@@ -10,8 +10,8 @@ from itertools import groupby
 import dagster as dg
 
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
-from lakewarden.dagster.assets.tables import asset_key, partitions_name
 from lakewarden.dagster.jobs.batches import AssetEvent, log_events
+from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
@@ -38,10 +38,10 @@ class Booked:
         return self.report.scope.table
 
 
-def book_events(context: dg.OpExecutionContext, booked: Iterable[Booked]) -> None:
+def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[Booked]) -> None:
     """Logs one event for each scope, table by table."""
     for _, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
-        log_events(context, [_event(one) for one in of_table])
+        log_events(context, [_event(mount, one) for one in of_table])
 
 
 def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
@@ -49,10 +49,10 @@ def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.A
     return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
 
 
-def _event(booked: Booked) -> AssetEvent:
+def _event(mount: Mount, booked: Booked) -> AssetEvent:
     report = booked.report
     return event_kind(report)(
-        asset_key(report.scope.table),
+        mount.asset_key(report.scope.table),
         partition=report.scope.user,
         description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
         metadata=scope_metadata(report, booked.history, booked.backlog),
@@ -76,11 +76,11 @@ def backlog_of(lake: Lakehouse) -> dict[Scope, Backlog]:
     return {one.scope: Backlog(one.rows, one.bytes) for one in lake.pending()}
 
 
-def register_users(instance: dg.DagsterInstance, scopes: Iterable[Scope]) -> None:
+def register_users(instance: dg.DagsterInstance, mount: Mount, scopes: Iterable[Scope]) -> None:
     """Adds every scope's missing partition, in one statement for each table: Dagster checks keys one by one."""
     users: dict[TableName, list[str]] = {}
     for scope in scopes:
         if scope.user is not None:
             users.setdefault(scope.table, []).append(scope.user)
     for table, names in users.items():
-        instance.add_dynamic_partitions(partitions_name(table), names)
+        instance.add_dynamic_partitions(mount.dotted(table), names)

@@ -7,6 +7,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
@@ -20,9 +21,11 @@ class EvictConfig(ScopeSelection):
 
 
 @dg.op(retry_policy=RETRIES, description="Evict expired rows, and book one event for each scope that had some.")
-def evict(context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def evict(
+    context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, _run(lake, config))
+        book(context, lake, mount, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.assets.tables import asset_key, is_crowded
+from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.batches import log_events
 from lakewarden.dagster.jobs.events import register_users
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.export.contents import Export
 from lakewarden.scope import Scope, TableName
@@ -23,19 +24,21 @@ class ExportConfig(dg.Config):
 
 
 @dg.op(retry_policy=RETRIES, description="Export the user, and book one event for each table.")
-def export(context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def export(
+    context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
         made = lake.export(config.user, config.to)
-        _book(context, lake, made)
+        _book(context, lake, mount, made)
 
 
-def _book(context: dg.OpExecutionContext, lake: Lakehouse, made: Export) -> None:
+def _book(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, made: Export) -> None:
     scopes = {Scope(TableName.parse(table.name), made.exported_user): table for table in made.tables}
     crowded = {scope.table for scope in scopes if is_crowded(lake.warehouse, lake.table(str(scope.table)).table)}
-    register_users(context.instance, (scope for scope in scopes if scope.table not in crowded))
+    register_users(context.instance, mount, (scope for scope in scopes if scope.table not in crowded))
     for scope, table in scopes.items():
         observation = dg.AssetObservation(
-            asset_key(scope.table),
+            mount.asset_key(scope.table),
             partition=None if scope.table in crowded else scope.user,
             description="export: done",
             metadata={

@@ -8,6 +8,7 @@ from pydantic import Field
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
@@ -35,9 +36,11 @@ def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
-def flush(context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def flush(
+    context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, _run(lake, config))
+        book(context, lake, mount, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:

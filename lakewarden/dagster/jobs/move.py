@@ -6,6 +6,7 @@ from pydantic import Field
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
@@ -17,9 +18,11 @@ class MoveConfig(dg.Config):
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Move the table, and book one event per scope.")
-def move(context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def move(
+    context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, lake.move(config.table, config.to))
+        book(context, lake, mount, lake.move(config.table, config.to))
 
 
 @dg.job(

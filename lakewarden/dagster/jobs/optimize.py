@@ -7,6 +7,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
@@ -17,9 +18,11 @@ class OptimizeConfig(ScopeSelection):
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each.")
-def optimize(context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def optimize(
+    context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
+        book(context, lake, mount, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
 
 
 @dg.job(

@@ -6,11 +6,11 @@ from datetime import timedelta
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.assets.tables import asset_key
 from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
@@ -22,13 +22,15 @@ class PruneConfig(dg.Config):
 
 
 @dg.op(retry_policy=RETRIES, description="Remove old events of scopes from Dagster's storage.")
-def prune(context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def prune(
+    context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     storages = Storages.of(context.instance)
     if storages is None:
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
         return
     with declined():
-        keys = [asset_key(table.name) for table in lake.tables()]
+        keys = [mount.asset_key(table.name) for table in lake.tables()]
         pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
     context.add_output_metadata(asdict(pruned))
 

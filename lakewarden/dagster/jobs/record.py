@@ -12,6 +12,7 @@ from lakewarden.dagster.jobs.behind import book_behind
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
@@ -22,11 +23,12 @@ class RecordConfig(ScopeSelection):
 
 
 @dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
-def record(context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def record(
+    context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book_behind(
-            context, lake, [lake.table(name).table for name in config.tables] or lake.tables(), config.user, again=config.again
-        )
+        tables = [lake.table(name).table for name in config.tables] or lake.tables()
+        book_behind(context, lake, mount, tables, config.user, again=config.again)
 
 
 @dg.job(executor_def=dg.in_process_executor, tags=job_tags("record"), description="Books what was done outside of Dagster.")

@@ -10,6 +10,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import check_plan, plan_field
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.request import PlanOptions, new_request
@@ -61,9 +62,11 @@ class RestoreConfig(dg.Config):
 
 
 @dg.op(retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
-def restore(context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def restore(
+    context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, _run(lake, config))
+        book(context, lake, mount, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:

@@ -7,6 +7,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
 from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.request import PlanOptions, new_request
 from lakewarden.report import ScopeReport
@@ -29,9 +30,11 @@ class VacuumConfig(ScopeSelection):
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Vacuum the scopes, and book one event for each.")
-def vacuum(context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
+def vacuum(
+    context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
     with declined():
-        book(context, lake, _run(lake, config))
+        book(context, lake, mount, _run(lake, config))
 
 
 def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:

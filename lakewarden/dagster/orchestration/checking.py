@@ -3,15 +3,18 @@
 Built from the catalog: without a table there is nothing to check, and no job for it.
 """
 
+from __future__ import annotations
+
 import random
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.checks import DESCRIPTIONS, check_step
-from lakewarden.dagster.assets.tables import asset_key, is_crowded
+from lakewarden.dagster.assets.tables import is_crowded
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.evaluated import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName
@@ -20,43 +23,41 @@ from lakewarden.warehouse import cold_tables
 SAMPLE = 50
 """Scopes of a table that are checked behind a flush: a run of seconds, however many were flushed."""
 
-CheckJob = UnresolvedAssetJobDefinition
+
+def build_check_sensor(mount: Mount) -> dg.SensorDefinition:
+    return build_sensor(mount, check_sensor, "check_job", seconds=60)
 
 
-def build_check_sensor(job: CheckJob) -> dg.SensorDefinition:
-    @dg.sensor(job=job, minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
-    def check_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
-        """Checks some of the scopes that flushes and other operations touched, in one run. The cursor is the newest event."""
-        if under_way(context.instance, "check"):
-            return dg.SkipReason("checks are under way")
-        seen = int(context.cursor or 0)
-        tables = {asset_key(table.name): table for table in cold_tables(lake.warehouse.catalog.read())}
-        newest = {key: at for key, at in _newest(context.instance, list(tables)).items() if at > seen}
-        if not newest:
-            return dg.SkipReason("nothing was flushed since the last checks")
-        users = {tables[key].name: _touched(context.instance, lake, tables[key], seen) for key in newest}
-        context.update_cursor(str(max(newest.values())))
-        sample = random.Random(seen)  # no secret: which of many scopes are looked at
-        chosen = {name: {"users": sample.sample(found, min(SAMPLE, len(found)))} for name, found in users.items()}
-        return dg.SensorResult(run_requests=[_request(chosen)])
-
-    return check_sensor
+def build_check_schedule(mount: Mount) -> dg.ScheduleDefinition:
+    return build_schedule(mount, check_nightly, "check_job", "10 1 * * *")
 
 
-def build_check_schedule(job: CheckJob) -> dg.ScheduleDefinition:
-    @dg.schedule(job=job, cron_schedule="10 1 * * *", name="check_nightly", default_status=dg.DefaultScheduleStatus.RUNNING)
-    def check_nightly(lake: dg.ResourceParam[Lakehouse]) -> dg.RunRequest:
-        """Checks `maintenance.looks_per_run` scopes of each table: those that failed, then those checked longest ago."""
-        most = lake.warehouse.settings.maintenance.looks_per_run
-        return _request({table.name: {"scopes": most} for table in cold_tables(lake.warehouse.catalog.read())})
+def check_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+    """Checks some of the scopes that flushes and other operations touched, in one run. The cursor is the newest event."""
+    if under_way(context.instance, mount, "check"):
+        return dg.SkipReason("checks are under way")
+    seen = int(context.cursor or 0)
+    tables = {mount.asset_key(table.name): table for table in cold_tables(lake.warehouse.catalog.read())}
+    newest = {key: at for key, at in _newest(context.instance, list(tables)).items() if at > seen}
+    if not newest:
+        return dg.SkipReason("nothing was flushed since the last checks")
+    users = {tables[key].name: _touched(context.instance, lake, mount, tables[key], seen) for key in newest}
+    context.update_cursor(str(max(newest.values())))
+    sample = random.Random(seen)  # no secret: which of many scopes are looked at
+    chosen = {name: {"users": sample.sample(found, min(SAMPLE, len(found)))} for name, found in users.items()}
+    return dg.SensorResult(run_requests=[_request(mount, chosen)])
 
-    return check_nightly
+
+def check_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:
+    """Checks `maintenance.looks_per_run` scopes of each table: those that failed, then those checked longest ago."""
+    most = lake.warehouse.settings.maintenance.looks_per_run
+    return _request(mount, {table.name: {"scopes": most} for table in cold_tables(lake.warehouse.catalog.read())})
 
 
-def _request(configs: Mapping[TableName, Mapping[str, object]]) -> dg.RunRequest:
+def _request(mount: Mount, configs: Mapping[TableName, Mapping[str, object]]) -> dg.RunRequest:
     """One run over these tables, with the config of each."""
-    keys = [dg.AssetCheckKey(asset_key(name), check) for name in configs for check in DESCRIPTIONS]
-    steps = {check_step(name): {"config": dict(config)} for name, config in configs.items()}
+    keys = [dg.AssetCheckKey(mount.asset_key(name), check) for name in configs for check in DESCRIPTIONS]
+    steps = {check_step(mount, name): {"config": dict(config)} for name, config in configs.items()}
     return dg.RunRequest(asset_check_keys=keys, run_config={"ops": steps})
 
 
@@ -67,11 +68,9 @@ def _newest(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[d
     return {key: record.storage_id for key, record in newest if record is not None}
 
 
-def _touched(instance: dg.DagsterInstance, lake: Lakehouse, table: Table, seen: int) -> list[str]:
+def _touched(instance: dg.DagsterInstance, lake: Lakehouse, mount: Mount, table: Table, seen: int) -> list[str]:
     """The users with a newer event; empty where the table has no partitions: then those whose turn it is are checked."""
     if table.type == "SHARED" or is_crowded(lake.warehouse, table):
         return []
-    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    return sorted(
-        instance.event_log_storage.get_latest_storage_id_by_partition(asset_key(table.name), kind, after_cursor=seen or None)
-    )
+    key, kind = mount.asset_key(table.name), dg.DagsterEventType.ASSET_MATERIALIZATION
+    return sorted(instance.event_log_storage.get_latest_storage_id_by_partition(key, kind, after_cursor=seen or None))

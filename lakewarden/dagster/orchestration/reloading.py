@@ -11,18 +11,24 @@ from urllib.parse import urlsplit
 import dagster as dg
 from dagster_graphql import DagsterGraphQLClient, ReloadRepositoryLocationStatus
 
-from lakewarden.lakehouse import Lakehouse
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 
 VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 
 
-def build_catalog_sensor(loaded: int) -> dg.SensorDefinition:
+def build_catalog_sensor(mount: Mount, loaded: int) -> dg.SensorDefinition:
     """A sensor that requests a reload when the catalog's version is no longer `loaded`."""
 
-    @dg.sensor(minimum_interval_seconds=15, default_status=dg.DefaultSensorStatus.RUNNING)
-    def catalog_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SkipReason:
+    @dg.sensor(
+        name=mount.named("catalog_sensor"),
+        required_resource_keys={mount.named(LAKE)},
+        minimum_interval_seconds=15,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def catalog_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         """Reloads this code location when the catalog changed, so that new tables become assets."""
-        version = lake.warehouse.catalog.read().version
+        version = lake_of(context, mount).warehouse.catalog.read().version
         if version == loaded:
             return dg.SkipReason(f"the catalog is at version {version}, as loaded")
         moved = f"the catalog moved from version {loaded} to {version}"

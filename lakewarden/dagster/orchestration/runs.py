@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakewarden.dagster.jobs.tags import OPERATION, Importance
+from lakewarden.dagster.mount import Mount
 
 UNDER_WAY = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -18,9 +19,9 @@ UNDER_WAY = [
 ]
 
 
-def under_way(instance: dg.DagsterInstance, operation: Importance) -> bool:
-    """Whether a run of the operation is queued or running, however it was started."""
-    wanted = dg.RunsFilter(tags={OPERATION: operation}, statuses=UNDER_WAY)
+def under_way(instance: dg.DagsterInstance, mount: Mount, operation: Importance) -> bool:
+    """Whether a run of the operation on this warehouse is queued or running, however it was started."""
+    wanted = dg.RunsFilter(tags={OPERATION: operation, **mount.tags}, statuses=UNDER_WAY)
     return bool(instance.get_run_records(wanted, limit=1))
 
 
@@ -46,9 +47,9 @@ _CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _STEP_FAILED = "STEP_FAILURE"
 
 
-def cut_off(instance: dg.DagsterInstance, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
-    """Our runs that ended after a time without booking what they had committed, and that no retry will book; oldest first."""
-    wanted = dg.RunsFilter(statuses=_CUT_OFF, updated_after=since)
+def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
+    """The warehouse's runs that ended since without booking what they had committed, and that no retry books; oldest first."""
+    wanted = dg.RunsFilter(tags=mount.tags, statuses=_CUT_OFF, updated_after=since)
     return [record for record in instance.get_run_records(wanted, limit=limit, ascending=True) if _is_cut_off(record.dagster_run)]
 
 

@@ -1,24 +1,34 @@
 """The sensors: due flushes, queued jobs, runs that were cut off, new users."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.assets.tables import MAX_PARTITIONS, partitions_name
+from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.behind import named_tables
-from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.queued import run_queued_job
-from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.selection import op_config
 from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.runs import UNDER_WAY, cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
 
-_RUNNING = dg.DefaultSensorStatus.RUNNING
+
+def build_sensors(mount: Mount) -> list[dg.SensorDefinition]:
+    """Those that start runs of the warehouse's jobs."""
+    return [
+        build_sensor(mount, flush_sensor, "flush_job", seconds=15),
+        build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
+        build_sensor(mount, cut_off_sensor, "record_job", seconds=30),
+        build_sensor(mount, users_sensor, "record_job", seconds=30),
+    ]
+
 
 _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
@@ -30,24 +40,23 @@ _FEW = 50
 """Users who are looked up one by one; the partitions are read whole for more."""
 
 
-@dg.sensor(job=flush_job, minimum_interval_seconds=15, default_status=_RUNNING)
-def flush_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Flushes scopes whose FLUSH_POLICY is met: in batches, never an active one, failed ones with growing pauses."""
     now = lake.warehouse.clock()
     due = [one.pending for one in lake.due()]
     if not due:
         return dg.SkipReason("no scope is due")
-    choice = choose(due, _flush_runs(context.instance, now), now)
+    choice = choose(due, _flush_runs(context.instance, mount, now), now)
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
-    return dg.SensorResult(run_requests=[_request(batch, lake.warehouse.settings.flush) for batch in choice.batches])
+    return dg.SensorResult(run_requests=[_request(mount, batch, lake.warehouse.settings.flush) for batch in choice.batches])
 
 
-def _request(batch: Batch, settings: FlushSettings) -> dg.RunRequest:
+def _request(mount: Mount, batch: Batch, settings: FlushSettings) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=batch.key,
         run_config={"ops": {"flush": {"config": {"scopes": batch.users}}}},
-        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(batch), **_slot(batch, settings)},
+        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(mount, batch), **_slot(batch, settings)},
     )
 
 
@@ -57,14 +66,14 @@ def _slot(batch: Batch, settings: FlushSettings) -> dict[str, str]:
     return {SLOT: LIGHT} if small and len(batch.pending) < settings.in_process_below else {}
 
 
-def _single(batch: Batch) -> dict[str, str]:
+def _single(mount: Mount, batch: Batch) -> dict[str, str]:
     """A run of one scope is limited to one at a time by the queue (dagster.yaml, tag_concurrency_limits)."""
-    return {SCOPE: str(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
+    return {SCOPE: mount.dotted(batch.pending[0].scope)} if len(batch.pending) == 1 else {}
 
 
-def _flush_runs(instance: dg.DagsterInstance, now: datetime) -> list[FlushRun]:
+def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime) -> list[FlushRun]:
     """The active runs of flush_job, however they were started, and those that failed recently."""
-    of_flush = {OPERATION: "flush"}
+    of_flush = {OPERATION: "flush", **mount.tags}
     active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
         dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
@@ -80,22 +89,20 @@ def _run(record: dg.RunRecord) -> FlushRun:
     return flush_run(op_config(run), seen_until, ended if run.is_finished else None)
 
 
-@dg.sensor(job=run_queued_job, minimum_interval_seconds=15, default_status=_RUNNING)
-def queued_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+def queued_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Runs the jobs that were enqueued in the warehouse, and those whose runner died."""
     waiting = lake.waiting_jobs()
     if not waiting:
         return dg.SkipReason("no job is queued")
-    if under_way(context.instance, "queued"):
+    if under_way(context.instance, mount, "queued"):
         return dg.SkipReason(f"{len(waiting)} jobs are queued, and a run is under way")
     return dg.SensorResult(run_requests=[dg.RunRequest()])
 
 
-@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
-def cut_off_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+def cut_off_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Books what canceled and killed runs had committed, unless a retry does. The cursor is the time of the last such run."""
     since = datetime.fromisoformat(context.cursor) if context.cursor else lake.warehouse.clock() - LOOK_BACK
-    ended = cut_off(context.instance, since, _RUNS_SEEN)
+    ended = cut_off(context.instance, mount, since, _RUNS_SEEN)
     if not ended:
         return dg.SkipReason("no run was cut off")
     context.update_cursor(max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat())
@@ -104,8 +111,7 @@ def cut_off_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[L
     return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 
 
-@dg.sensor(job=record_job, minimum_interval_seconds=30, default_status=_RUNNING)
-def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lakehouse]) -> dg.SensorResult | dg.SkipReason:
+def users_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Registers new users as partitions, all at once, and books their state if they have no events yet.
 
     The cursor lists the tables seen so far: a table seen for the first time may have state from before this Dagster.
@@ -113,7 +119,7 @@ def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     tables = lake.tables()
     before = read_cursor(context.cursor)
     came = {table: newcomers(lake.warehouse, table, before.get(table.id)) for table in tables}
-    grown = {table.name: count for table in tables if (count := _register(context.instance, table, came[table]))}
+    grown = {table.name: count for table in tables if (count := _register(context.instance, mount, table, came[table]))}
     fresh = [table for table in tables if table.id not in before]
     names = [str(table.name) for table in tables if table in fresh or table.name in grown]
     context.update_cursor(write_cursor(one.seen for one in came.values()))
@@ -125,11 +131,11 @@ def users_sensor(context: dg.SensorEvaluationContext, lake: dg.ResourceParam[Lak
     return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 
 
-def _register(instance: dg.DagsterInstance, table: Table, came: Came) -> int:
+def _register(instance: dg.DagsterInstance, mount: Mount, table: Table, came: Came) -> int:
     """Adds the users that are not partitions yet, in one statement: 20,000 take half a second, one by one two minutes."""
     if not came.users or came.seen.users > MAX_PARTITIONS:
         return 0
-    name = partitions_name(table.name)
+    name = mount.dotted(table.name)
     missing = came.users - _registered(instance, name, came.users)
     if missing:
         instance.add_dynamic_partitions(name, sorted(missing))

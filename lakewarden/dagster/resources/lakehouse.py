@@ -1,26 +1,23 @@
-"""The warehouse of this code location: a configured URI, and a plain `Lakehouse` as the resource."""
+"""The warehouse as a resource: a configured URI, and a plain `Lakehouse`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol, cast
 
 import dagster as dg
 from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
 from pydantic import Field
 
-from lakewarden.clock import random_id, system_clock
-from lakewarden.connection import Location
+from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.alive import alive
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.settings import load_settings
-from lakewarden.storage.open import open_store
-from lakewarden.warehouse import STATE, Warehouse
 
-VARIABLE = "LAKEWARDEN_WAREHOUSE"
-DEFAULT = "./warehouse"
+LAKE = "lake"
+SPARK = "spark"
+MOUNT = "mount"
 
 
 class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
@@ -47,14 +44,33 @@ def _sign_of_life(context: dg.InitResourceContext) -> AbstractContextManager[Non
     return alive(context.instance, run.run_id) if run and context.instance else nullcontext()
 
 
-def configured_warehouse() -> str:
-    """The configuration of the resource: the variable's name, so that the UI shows it, or the default."""
-    return dg.EnvVar(VARIABLE) if VARIABLE in os.environ else DEFAULT
+def resources_of(mount: Mount, warehouse: str | None = None, spark: SparkResource | None = None) -> dict[str, object]:
+    """What the ops of a mounted job take, by the names of their parameters.
+
+    Args:
+        warehouse: the URI as configured, where that is not the mount's own: an `EnvVar` shows its name in the pages.
+        spark: used instead of a session of the library's own settings.
+    """
+    session = spark or SparkResource()
+    return {SPARK: session, LAKE: LakehouseResource(warehouse=warehouse or mount.uri, spark=session), MOUNT: mount}
 
 
-def warehouse_at_load() -> Warehouse | None:
-    """The warehouse of the code location; None if it does not exist yet. Never creates it."""
-    uri = os.environ.get(VARIABLE, DEFAULT)
-    if not open_store(Location(uri).below(STATE)).list(""):
-        return None
-    return Warehouse.open(uri, load_settings(os.environ), system_clock, random_id)
+class HasResources(Protocol):
+    """Any of Dagster's contexts."""
+
+    @property
+    def resources(self) -> object: ...
+
+
+def lake_of(context: HasResources, mount: Mount) -> Lakehouse:
+    """The warehouse, where the resources of several stand beside each other: in sensors, schedules, assets and checks."""
+    return cast("Lakehouse", getattr(context.resources, mount.named(LAKE)))
+
+
+def spark_of(context: HasResources, mount: Mount) -> SparkResource:
+    return cast("SparkResource", getattr(context.resources, mount.named(SPARK)))
+
+
+def shared_resources(mount: Mount, resources: Mapping[str, object]) -> dict[str, object]:
+    """The resources under names that no other warehouse of the deployment has."""
+    return {mount.named(name): resources[name] for name in (SPARK, LAKE)}

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.tables import build_table_specs
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, make_chat
 from tests.fixtures.dagster import DAGSTER, sqlite_instance
@@ -45,14 +45,14 @@ def execute(
     uri: str, instance: dg.DagsterInstance, selection: dg.AssetSelection, **config: object
 ) -> Sequence[dg.AssetCheckEvaluation]:
     """The results of these checks, as *Execute* on their page runs them."""
-    spark = SparkResource()
+    mount = Mount(uri)
     with Lakehouse.open(uri) as lake:
         catalog = lake.warehouse.catalog.read()
         defs = dg.Definitions(
-            assets=build_table_specs(lake.warehouse, catalog),
-            asset_checks=build_table_checks(catalog),
+            assets=build_table_specs(mount, lake.warehouse, catalog),
+            asset_checks=build_table_checks(mount, catalog),
             jobs=[dg.define_asset_job("selected", selection=selection, executor_def=dg.in_process_executor)],
-            resources={"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)},
+            resources=resources_of(mount),
         )
     run_config = {"ops": {"check_chat__messages": {"config": config}}} if config else None
     result = defs.resolve_job_def("selected").execute_in_process(instance=instance, run_config=run_config)

@@ -7,6 +7,7 @@ import pytest
 
 from lakewarden import Column
 from lakewarden.dagster.assets.tables import build_table_specs
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import DAGSTER
@@ -18,7 +19,7 @@ pytestmark = DAGSTER
 def specs(warehouse_uri: str) -> dict[str, dg.AssetSpec]:
     make_chat(warehouse_uri)
     with Lakehouse.open(warehouse_uri) as lake:
-        found = build_table_specs(lake.warehouse, lake.warehouse.catalog.read())
+        found = build_table_specs(Mount(warehouse_uri), lake.warehouse, lake.warehouse.catalog.read())
     return {spec.key.to_user_string(): spec for spec in found}
 
 
@@ -46,15 +47,15 @@ def test_too_many_users_are_no_partitions(warehouse_uri: str) -> None:
     make_chat(warehouse_uri)
     with Lakehouse.open(warehouse_uri) as lake:
         catalog = lake.warehouse.catalog.read()
-        assert build_table_specs(lake.warehouse, catalog, max_partitions=3)[0].partitions_def is not None
-        assert build_table_specs(lake.warehouse, catalog, max_partitions=2)[0].partitions_def is None
+        assert build_table_specs(Mount(warehouse_uri), lake.warehouse, catalog, max_partitions=3)[0].partitions_def is not None
+        assert build_table_specs(Mount(warehouse_uri), lake.warehouse, catalog, max_partitions=2)[0].partitions_def is None
 
 
 def test_a_stream_is_its_log(warehouse_uri: str) -> None:
     make_chat(warehouse_uri)
     with Lakehouse.open(warehouse_uri) as lake:
         lake.create_table("chat.typing", type="STREAM", columns=[Column("e", "TEXT")], options={"TTL_SECONDS": "30"})
-        spec = build_table_specs(lake.warehouse, lake.warehouse.catalog.read())[-1]
+        spec = build_table_specs(Mount(warehouse_uri), lake.warehouse, lake.warehouse.catalog.read())[-1]
     assert "for 30 s" in (spec.description or "")
     assert "_lakewarden/log" in str(spec.metadata["dagster/uri"])
     assert spec.partitions_def is not None

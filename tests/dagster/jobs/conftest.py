@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import on_postgres, sqlite_instance
 from tests.fixtures.postgres import PostgresServer
@@ -43,13 +43,13 @@ def run_job(chat: str, instance: dg.DagsterInstance) -> RunJob:
 
 
 def runner(chat: str, instance: dg.DagsterInstance) -> RunJob:
-    spark = SparkResource()
+    resources = resources_of(Mount(chat))
 
     def run(job: dg.JobDefinition, config: Mapping[str, object] | None = None) -> dg.ExecuteInProcessResult:
         op = job.name.removesuffix("_job")
         return job.execute_in_process(
             run_config={"ops": {op: {"config": dict(config or {})}}},
-            resources={"spark": spark, "lake": LakehouseResource(warehouse=chat, spark=spark)},
+            resources=resources,
             instance=instance,
             raise_on_error=False,
         )

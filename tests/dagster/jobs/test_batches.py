@@ -12,17 +12,19 @@ from dagster._core.execution.context.system import IStepContext
 from dagster._core.storage.event_log import EventLogStorage
 
 from lakewarden.connection import Location
-from lakewarden.dagster.assets.tables import asset_key
 from lakewarden.dagster.jobs import batches
 from lakewarden.dagster.jobs.batches import log_events
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
 from lakewarden.dagster.jobs.events import Booked, book_events, register_users
+from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
+
+LAKE = Mount("/lake")
 
 MANY = 1_000
 TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
@@ -57,8 +59,8 @@ def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> Non
 
     @dg.op
     def book(context: dg.OpExecutionContext) -> None:
-        register_users(context.instance, [one.report.scope for one in all_booked])
-        book_events(context, all_booked)
+        register_users(context.instance, LAKE, [one.report.scope for one in all_booked])
+        book_events(context, LAKE, all_booked)
 
     @dg.job(executor_def=dg.in_process_executor)
     def booking_job() -> None:
@@ -68,7 +70,7 @@ def book_in_a_run(instance: dg.DagsterInstance, all_booked: list[Booked]) -> Non
 
 
 def assert_all_there(instance: dg.DagsterInstance, table: TableName, users: int) -> None:
-    key = asset_key(table)
+    key = LAKE.asset_key(table)
     assert len(instance.get_materialized_partitions(key)) == users
     assert len(instance.get_dynamic_partitions(str(table))) == users
     assert instance.get_latest_materialization_event(key) is not None, "the asset's own entry is written too"

@@ -18,8 +18,8 @@ from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import RecordConfig, record_job
 from lakewarden.dagster.jobs.restore import RestoreConfig, ToTimestamp, ToVersion, restore_job
 from lakewarden.dagster.jobs.vacuum import VacuumConfig, vacuum_job
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import resources_of
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
@@ -53,8 +53,7 @@ FORMS = [
 
 def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
     """What the launchpad does to a form before it starts a run."""
-    spark = SparkResource()
-    bound = dg.Definitions(jobs=[job], resources={"spark": spark, "lake": LakehouseResource(warehouse="w", spark=spark)})
+    bound = dg.Definitions(jobs=[job], resources=resources_of(Mount("w")))
     op = job.name.removesuffix("_job")
     dg.validate_run_config(bound.resolve_job_def(job.name), {"ops": {op: {"config": dict(config)}}})
 

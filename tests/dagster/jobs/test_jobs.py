@@ -11,6 +11,7 @@ from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.bucket import path_of
@@ -199,7 +200,7 @@ def test_a_table_of_too_many_users_gets_one_event_with_its_worst_scopes(chat: st
         with Lakehouse.open(chat) as lake:
             reports = lake.flush()
             write(chat, USERS[1], 40, 41)
-            book(context, lake, reports, max_partitions=2)
+            book(context, lake, Mount(chat), reports, max_partitions=2)
 
     @dg.job
     def crowd_job() -> None:

@@ -8,21 +8,15 @@ import dagster as dg
 import pytest
 
 from lakewarden.dagster import build_definitions
-from lakewarden.dagster.resources.lakehouse import VARIABLE
 from tests.fixtures.chat import make_chat
 
 Load = Callable[[str], dg.Definitions]
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+def load() -> Load:
     """Builds the definitions anew; they depend on the warehouse of that moment."""
-
-    def loaded(uri: str) -> dg.Definitions:
-        monkeypatch.setenv(VARIABLE, uri)
-        return build_definitions()
-
-    return loaded
+    return build_definitions
 
 
 @pytest.fixture

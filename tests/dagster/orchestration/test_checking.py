@@ -8,16 +8,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.assets.tables import asset_key
 from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
-from lakewarden.scope import TableName
 from tests.dagster.orchestration.conftest import Load
-from tests.fixtures.chat import MESSAGES
 from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
 pytestmark = DAGSTER
 
+KEY = dg.AssetKey(["chat", "messages"])
 STEP = "check_chat__messages"
 
 
@@ -28,9 +27,8 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def flushed(instance: dg.DagsterInstance, *users: str) -> None:
-    key = asset_key(TableName.parse(MESSAGES))
     for user in users:
-        instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=user))
+        instance.report_runless_asset_event(dg.AssetMaterialization(KEY, partition=user))
 
 
 def test_what_flushes_touched_is_checked_in_one_run(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
@@ -49,7 +47,7 @@ def test_what_flushes_touched_is_checked_in_one_run(load: Load, chat: str, insta
     flushed(instance, *users)
     data, cursor = tick(None)
     (request,) = data.run_requests or []
-    assert {key.asset_key for key in request.asset_check_keys or []} == {asset_key(TableName.parse(MESSAGES))}
+    assert {key.asset_key for key in request.asset_check_keys or []} == {KEY}
     sample = request.run_config["ops"][STEP]["config"]["users"]
     assert len(set(sample)) == SAMPLE
     assert {*sample} < {*users}
@@ -58,7 +56,9 @@ def test_what_flushes_touched_is_checked_in_one_run(load: Load, chat: str, insta
     (request,) = tick(cursor)[0].run_requests or []
     assert request.run_config["ops"][STEP]["config"]["users"] == ["ada"]
     run = instance.create_run_for_job(
-        definitions.resolve_job_def("check_job"), tags={OPERATION: "check"}, status=dg.DagsterRunStatus.STARTED
+        definitions.resolve_job_def("check_job"),
+        tags={OPERATION: "check", **Mount(chat).tags},
+        status=dg.DagsterRunStatus.STARTED,
     )
     assert tick(cursor)[0].skip_message == "checks are under way", run.run_id
 

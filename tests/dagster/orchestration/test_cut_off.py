@@ -13,7 +13,7 @@ from dagster._core.execution.api import execute_run
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.tags import OPERATION
-from lakewarden.dagster.orchestration.sensors import cut_off_sensor, flush_sensor
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
@@ -62,13 +62,13 @@ def run(
     assert instance.get_run_by_id(made.run_id).status is dg.DagsterRunStatus.SUCCESS  # type: ignore[union-attr]
 
 
-def dead(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
-    return instance.create_run_for_job(flush_job, run_config=FORM, tags={**FLUSH, **tags}, status=status)
+def dead(uri: str, instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
+    return instance.create_run_for_job(flush_job, run_config=FORM, tags={**FLUSH, **Mount(uri).tags, **tags}, status=status)
 
 
 def test_the_retry_of_a_dead_run_books_what_that_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
     defs = load(committed)
-    parent = dead(instance, dg.DagsterRunStatus.FAILURE)
+    parent = dead(committed, instance, dg.DagsterRunStatus.FAILURE)
     run(defs, "flush_job", instance, FORM, parent.run_id)
     assert booked(instance) == [("ada", 2)]
     run(defs, "flush_job", instance, FORM, parent.run_id)
@@ -76,24 +76,24 @@ def test_the_retry_of_a_dead_run_books_what_that_committed(committed: str, load:
 
 
 def test_the_sensor_books_what_a_canceled_run_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
-    dead(instance, dg.DagsterRunStatus.CANCELED)
-    (request,), _, cursor = tick(cut_off_sensor, committed, instance)
+    dead(committed, instance, dg.DagsterRunStatus.CANCELED)
+    (request,), _, cursor = tick("cut_off_sensor", committed, instance)
     assert request.run_config == {"ops": {"record": {"config": {"tables": [MESSAGES]}}}}
     run(load(committed), "record_job", instance, request.run_config)
     assert booked(instance) == [("ada", 2)]
-    assert tick(cut_off_sensor, committed, instance, cursor)[:2] == ([], "no run was cut off")
+    assert tick("cut_off_sensor", committed, instance, cursor)[:2] == ([], "no run was cut off")
 
 
 @pytest.mark.parametrize("tag", [{"dagster/will_retry": "true"}, {"dagster/failure_reason": "STEP_FAILURE"}])
 def test_runs_that_book_or_will_be_retried_are_left_to_that(chat: str, instance: dg.DagsterInstance, tag: dict[str, str]) -> None:
-    dead(instance, dg.DagsterRunStatus.FAILURE, **tag)
-    assert tick(cut_off_sensor, chat, instance)[:2] == ([], "no run was cut off")
+    dead(chat, instance, dg.DagsterRunStatus.FAILURE, **tag)
+    assert tick("cut_off_sensor", chat, instance)[:2] == ([], "no run was cut off")
 
 
 def test_the_sensor_says_which_run_the_others_wait_for(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
-    holder = dead(instance, dg.DagsterRunStatus.STARTED)
-    assert f"running: flush_job {holder.run_id[:8]} (started, since " in tick(flush_sensor, chat, instance)[1]
+    holder = dead(chat, instance, dg.DagsterRunStatus.STARTED)
+    assert f"running: flush_job {holder.run_id[:8]} (started, since " in tick("flush_sensor", chat, instance)[1]
 
 
 def test_one_scope_is_booked_if_one_is_behind(committed: str, load: Load, instance: dg.DagsterInstance) -> None:

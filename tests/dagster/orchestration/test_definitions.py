@@ -11,10 +11,14 @@ import dagster as dg
 import pytest
 
 from lakewarden.catalog.model import Column
+from lakewarden.dagster import build_definitions
+from lakewarden.dagster.definitions import VARIABLE
+from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
-from tests.fixtures.chat import add_stream
-from tests.fixtures.dagster import DAGSTER
+from tests.fixtures.chat import add_stream, make_chat, write
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
 pytestmark = DAGSTER
 
@@ -95,6 +99,56 @@ def test_the_docs_name_every_job_and_when_it_runs() -> None:
         assert any(f"`{name}`" in row for row in rows), name
     for name, cron in SCHEDULES.items():
         assert any(f"`{name}`" in row and f"`{cron}`" in row for row in rows), name
+
+
+def test_the_environment_names_the_warehouse_if_nothing_else_does(chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, chat)
+    defs = build_definitions()
+    assert dg.AssetKey(["chat", "messages"]) in defs.get_repository_def().asset_graph.get_all_asset_keys()
+    assert defs.get_repository_def().get_env_vars_by_top_level_resource() == {VARIABLE: {"lake"}}, "the pages show its name"
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(InvalidArgument, match=f"{VARIABLE} names a warehouse, and is not set"):
+        build_definitions(dg.EnvVar(VARIABLE))
+    with pytest.raises(InvalidArgument, match="'e-u' is not a name"):
+        build_definitions(chat, key_prefix=["e-u"])
+
+
+def test_two_warehouses_stand_beside_each_other(chat: str, tmp_path: Path) -> None:
+    """One Dagster, tables of the same names: each job flushes, books and is followed in its own warehouse alone."""
+    make_chat(str(tmp_path / "us"))
+    for user in ("ada", "bob"):
+        write(chat, user, 10, 11)
+    defs = dg.Definitions.merge(
+        build_definitions(chat, key_prefix=["eu", "lake"], group="europe"),
+        build_definitions(str(tmp_path / "us"), key_prefix=["us"]),
+    )
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.get_repository_def().asset_graph
+    eu, us = dg.AssetKey(["eu", "lake", "chat", "messages"]), dg.AssetKey(["us", "chat", "messages"])
+    assert (graph.get(eu).group_name, graph.get(us).group_name) == ("europe", "us_chat")
+    names = {job.name for job in defs.get_repository_def().get_all_jobs()} - {"__ASSET_JOB"}
+    assert names == {f"{prefix}_{job}" for prefix in ("eu_lake", "us") for job in (*JOBS, "check_job")}
+    with sqlite_instance(tmp_path / "dagster") as instance:
+        (request,) = _tick(defs, "eu_lake_flush_sensor", instance)
+        assert _tick(defs, "us_flush_sensor", instance) == []
+        job = defs.resolve_job_def("eu_lake_flush_job")
+        instance.create_run_for_job(job, run_config=request.run_config, tags=job.tags, status=dg.DagsterRunStatus.STARTED)
+        assert _tick(defs, "eu_lake_flush_sensor", instance) == [], "the run that is under way is this warehouse's"
+        write(str(tmp_path / "us"), "ada", 10, 11)
+        (other,) = _tick(defs, "us_flush_sensor", instance)
+        assert other.tags[SCOPE] == "us.chat.messages[ada]"
+        assert job.execute_in_process(instance=instance, run_config=request.run_config).success
+        assert instance.get_materialized_partitions(eu) == {"ada", "bob"}
+        assert instance.get_materialized_partitions(us) == set()
+        assert set(instance.get_dynamic_partitions("eu.lake.chat.messages")) == {"ada", "bob"}
+        checks = defs.resolve_job_def("us_check_job").execute_in_process(instance=instance)
+        assert {one.asset_key.path[0] for one in checks.get_asset_check_evaluations()} == {"us"}
+
+
+def _tick(defs: dg.Definitions, name: str, instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    repository = defs.get_repository_def()
+    with dg.build_sensor_context(instance=instance, resources=repository.get_top_level_resources(), definitions=defs) as context:
+        return list(repository.get_sensor_def(name).evaluate_tick(context).run_requests or [])
 
 
 @pytest.mark.slow

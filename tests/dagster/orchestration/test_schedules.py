@@ -10,9 +10,9 @@ import pytest
 
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.tags import OPERATION
-from lakewarden.dagster.orchestration.schedules import evict_minutely, vacuum_weekly
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.schedules import build_schedules
+from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import add_stream
 from tests.fixtures.dagster import DAGSTER, sqlite_instance
@@ -26,16 +26,16 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
-def evaluate(schedule: dg.ScheduleDefinition, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:
-    spark = SparkResource()
-    resources = {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
-    with dg.build_schedule_context(instance=instance, resources=resources) as context:
+def evaluate(name: str, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:
+    mount = Mount(uri)
+    (schedule,) = (one for one in build_schedules(mount) if one.name == name)
+    with dg.build_schedule_context(instance=instance, resources=resources_of(mount)) as context:
         return schedule.evaluate_tick(context)
 
 
 def tick(uri: str, instance: dg.DagsterInstance) -> tuple[int, str]:
     """How many runs it asks for, and why none."""
-    data = evaluate(evict_minutely, uri, instance)
+    data = evaluate("evict_minutely", uri, instance)
     return len(data.run_requests or []), data.skip_message or ""
 
 
@@ -45,7 +45,7 @@ def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
 ) -> None:
     if said is not None:
         monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__SCHEDULED_DELETES", said)
-    (request,) = evaluate(vacuum_weekly, chat, instance).run_requests or []
+    (request,) = evaluate("vacuum_weekly", chat, instance).run_requests or []
     assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run}}}}
 
 
@@ -53,7 +53,7 @@ def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, insta
     assert tick(chat, instance) == (0, "there is no STREAM table")
     add_stream(chat, "ada")
     assert tick(chat, instance) == (1, "")
-    instance.create_run_for_job(evict_job, tags={OPERATION: "evict"}, status=dg.DagsterRunStatus.STARTED)
+    instance.create_run_for_job(evict_job, tags={OPERATION: "evict", **Mount(chat).tags}, status=dg.DagsterRunStatus.STARTED)
     assert tick(chat, instance) == (0, "an eviction is under way")
 
 

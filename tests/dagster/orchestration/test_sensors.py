@@ -12,12 +12,12 @@ from dagster._core.storage.event_log import EventLogStorage
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.tags import OPERATION, SCOPE
+from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.newcomers import _memory
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
-from lakewarden.dagster.orchestration.sensors import flush_sensor, queued_sensor, users_sensor
-from lakewarden.dagster.resources.lakehouse import LakehouseResource
-from lakewarden.dagster.resources.spark import SparkResource
+from lakewarden.dagster.orchestration.sensors import build_sensors
+from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.state.scopes import ScopeRegistry
 from tests.fixtures.chat import MESSAGES, USERS, write
@@ -33,78 +33,77 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def tick(
-    sensor: dg.SensorDefinition, uri: str, instance: dg.DagsterInstance, cursor: str | None = None
+    name: str, uri: str, instance: dg.DagsterInstance, cursor: str | None = None, loaded: int = 0
 ) -> tuple[list[dg.RunRequest], str, str | None]:
     """One evaluation: the runs that it asks for, why it skips, its cursor."""
-    spark = SparkResource()
-    resources = {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
-    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+    mount = Mount(uri)
+    (sensor,) = (one for one in [*build_sensors(mount), build_catalog_sensor(mount, loaded)] if one.name == name)
+    with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources_of(mount)) as context:
         data = sensor.evaluate_tick(context)
     return list(data.run_requests or []), data.skip_message or "", data.cursor
 
 
-def add_run(instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus) -> None:
+def add_run(uri: str, instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus) -> None:
     """A run as the daemon would have made it."""
     instance.create_run_for_job(
-        flush_job, run_config=request.run_config, tags={OPERATION: "flush", **request.tags}, status=status
+        flush_job, run_config=request.run_config, tags={OPERATION: "flush", **Mount(uri).tags, **request.tags}, status=status
     )
 
 
 def test_nothing_due_is_said(chat: str, instance: dg.DagsterInstance) -> None:
-    requests, why, _ = tick(flush_sensor, chat, instance)
+    requests, why, _ = tick("flush_sensor", chat, instance)
     assert (requests, why) == ([], "no scope is due")
 
 
 def test_due_scopes_are_flushed_by_the_run_that_is_asked_for(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
     write(chat, "bob", 10)  # below the policy's two rows
-    (request,), _, _ = tick(flush_sensor, chat, instance)
+    (request,), _, _ = tick("flush_sensor", chat, instance)
     assert request.run_config == {"ops": {"flush": {"config": {"scopes": {MESSAGES: ["ada"]}}}}}
     assert request.tags[SCOPE] == f"{MESSAGES}[ada]"
-    spark = SparkResource()
-    resources = {"spark": spark, "lake": LakehouseResource(warehouse=chat, spark=spark)}
+    resources = resources_of(Mount(chat))
     done = flush_job.execute_in_process(run_config=request.run_config, tags=request.tags, instance=instance, resources=resources)
     assert done.success
-    assert tick(flush_sensor, chat, instance)[1] == "no scope is due"
+    assert tick("flush_sensor", chat, instance)[1] == "no scope is due"
 
 
 def test_the_same_work_has_the_same_key_until_there_is_more_of_it(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
-    keys = [tick(flush_sensor, chat, instance)[0][0].run_key for _ in range(2)]
+    keys = [tick("flush_sensor", chat, instance)[0][0].run_key for _ in range(2)]
     write(chat, "ada", 12)
-    keys.append(tick(flush_sensor, chat, instance)[0][0].run_key)
+    keys.append(tick("flush_sensor", chat, instance)[0][0].run_key)
     assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED])
 def test_a_scope_in_a_run_is_not_submitted_again(chat: str, instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> None:
     write(chat, "ada", 10, 11)
-    (request,), _, _ = tick(flush_sensor, chat, instance)
-    add_run(instance, request, status)
-    requests, why, _ = tick(flush_sensor, chat, instance)
+    (request,), _, _ = tick("flush_sensor", chat, instance)
+    add_run(chat, instance, request, status)
+    requests, why, _ = tick("flush_sensor", chat, instance)
     assert requests == []
     assert why.startswith("1 scopes are due: 1 under way")
     write(chat, "bob", 10, 11)
-    (other,), _, _ = tick(flush_sensor, chat, instance)
+    (other,), _, _ = tick("flush_sensor", chat, instance)
     assert other.run_config["ops"]["flush"]["config"]["scopes"] == {MESSAGES: ["bob"]}
 
 
 def test_a_failed_run_is_tried_again_but_not_at_once(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
-    (request,), _, _ = tick(flush_sensor, chat, instance)
-    add_run(instance, request, dg.DagsterRunStatus.FAILURE)
-    assert tick(flush_sensor, chat, instance)[:2] == ([], "1 scopes are due: 1 waiting after a failure")
+    (request,), _, _ = tick("flush_sensor", chat, instance)
+    add_run(chat, instance, request, dg.DagsterRunStatus.FAILURE)
+    assert tick("flush_sensor", chat, instance)[:2] == ([], "1 scopes are due: 1 waiting after a failure")
 
 
 def test_users_become_partitions_and_what_dagster_missed_is_recorded(chat: str, instance: dg.DagsterInstance) -> None:
-    (request,), _, cursor = tick(users_sensor, chat, instance)
+    (request,), _, cursor = tick("users_sensor", chat, instance)
     assert set(instance.get_dynamic_partitions(MESSAGES)) == set(USERS)
     assert set(request.run_config["ops"]["record"]["config"]["tables"]) == {MESSAGES, "chat.rooms"}
-    assert tick(users_sensor, chat, instance, cursor)[:2] == ([], "no new users in 2 tables")
+    assert tick("users_sensor", chat, instance, cursor)[:2] == ([], "no new users in 2 tables")
     write(chat, "zoe", 1)
     with Lakehouse.open(chat) as lake:
         lake.flush()
-    (request,), _, _ = tick(users_sensor, chat, instance, cursor)
+    (request,), _, _ = tick("users_sensor", chat, instance, cursor)
     assert request.run_config["ops"]["record"]["config"]["tables"] == [MESSAGES]
     assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
 
@@ -124,41 +123,41 @@ def test_twenty_thousand_users_are_registered_at_once(
     with Lakehouse.open(chat) as lake:
         table = lake.table(MESSAGES).table
         lake.warehouse.registry.add(table.id, [f"user {i}" for i in range(20_000)])
-    tick(users_sensor, chat, instance)
+    tick("users_sensor", chat, instance)
     assert sizes == [20_003]
     assert len(instance.get_dynamic_partitions(MESSAGES)) == 20_003
 
 
 def test_a_tick_reads_only_what_came(chat: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, cursor = tick(users_sensor, chat, instance)
+    _, _, cursor = tick("users_sensor", chat, instance)
     with monkeypatch.context() as quiet:
         quiet.setattr(ScopeRegistry, "everything", None)
         quiet.setattr(type(instance.event_log_storage), "get_dynamic_partitions", None)
         with Lakehouse.open(chat) as lake:
             registry, table_id = lake.warehouse.registry, lake.table(MESSAGES).table.id
             registry.add(table_id, ["zoe", "ada"])
-            _, _, cursor = tick(users_sensor, chat, instance, cursor)
+            _, _, cursor = tick("users_sensor", chat, instance, cursor)
             registry.discard(table_id, "ada")
-            _, _, cursor = tick(users_sensor, chat, instance, cursor)
+            _, _, cursor = tick("users_sensor", chat, instance, cursor)
         assert cursor
         assert f":{len(USERS)}" in cursor, "zoe came, and ada went"
         quiet.setattr(ScopeRegistry, "added", None)
-        assert tick(users_sensor, chat, instance, cursor)[:2] == ([], "no new users in 2 tables")
+        assert tick("users_sensor", chat, instance, cursor)[:2] == ([], "no new users in 2 tables")
     assert set(instance.get_dynamic_partitions(MESSAGES)) == {*USERS, "zoe"}
 
 
 def test_after_a_restart_and_with_an_older_cursor_all_users_are_compared(chat: str, instance: dg.DagsterInstance) -> None:
-    _, _, cursor = tick(users_sensor, chat, instance)
+    _, _, cursor = tick("users_sensor", chat, instance)
     write(chat, "zoe", 1)
     with Lakehouse.open(chat) as lake:
         lake.flush()
         of_earlier_releases = " ".join(table.id for table in lake.tables())
     _memory.cache_clear()
-    (request,), _, _ = tick(users_sensor, chat, instance, cursor)
+    (request,), _, _ = tick("users_sensor", chat, instance, cursor)
     assert request.run_config["ops"]["record"]["config"]["tables"] == [MESSAGES]
     assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
     instance.delete_dynamic_partition(MESSAGES, "zoe")
-    tick(users_sensor, chat, instance, of_earlier_releases)
+    tick("users_sensor", chat, instance, of_earlier_releases)
     assert "zoe" in instance.get_dynamic_partitions(MESSAGES)
 
 
@@ -168,17 +167,19 @@ def test_a_moved_catalog_is_told_where_nobody_can_reload(
     monkeypatch.delenv(URL, raising=False)
     with Lakehouse.open(chat) as lake:
         version = lake.warehouse.catalog.read().version
-    assert "as loaded" in tick(build_catalog_sensor(version), chat, instance)[1]
-    why = tick(build_catalog_sensor(version - 1), chat, instance)[1]
+    assert "as loaded" in tick("catalog_sensor", chat, instance, loaded=version)[1]
+    why = tick("catalog_sensor", chat, instance, loaded=version - 1)[1]
     assert f"from version {version - 1} to {version}" in why
     assert URL in why
 
 
 def test_queued_jobs_are_run_one_run_at_a_time(chat: str, instance: dg.DagsterInstance) -> None:
-    assert tick(queued_sensor, chat, instance)[:2] == ([], "no job is queued")
+    assert tick("queued_sensor", chat, instance)[:2] == ([], "no job is queued")
     with Lakehouse.open(chat) as lake:
         lake.enqueue("flush", MESSAGES)
-    (request,), _, _ = tick(queued_sensor, chat, instance)
+    (request,), _, _ = tick("queued_sensor", chat, instance)
     assert request.run_config == {}
-    instance.create_run_for_job(run_queued_job, tags={OPERATION: "queued"}, status=dg.DagsterRunStatus.STARTED)
-    assert tick(queued_sensor, chat, instance)[:2] == ([], "1 jobs are queued, and a run is under way")
+    instance.create_run_for_job(
+        run_queued_job, tags={OPERATION: "queued", **Mount(chat).tags}, status=dg.DagsterRunStatus.STARTED
+    )
+    assert tick("queued_sensor", chat, instance)[:2] == ([], "1 jobs are queued, and a run is under way")

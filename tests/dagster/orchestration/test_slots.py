@@ -10,7 +10,6 @@ import yaml
 from dagster._utils.tags import TagConcurrencyLimitsCounter
 
 from lakewarden.dagster.jobs.tags import LIGHT, SCOPE, SLOT, SPARK
-from lakewarden.dagster.orchestration.sensors import flush_sensor
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.chat import MESSAGES, write
@@ -67,12 +66,12 @@ def test_the_sensor_gives_a_small_flush_a_light_slot(
     for user in ("ada", "bob"):
         write(chat, user, 10, 11)
     with sqlite_instance(tmp_path / "dagster") as instance:
-        (small,), _, _ = tick(flush_sensor, chat, instance)
+        (small,), _, _ = tick("flush_sensor", chat, instance)
         monkeypatch.setenv("LAKEWARDEN_FLUSH__IN_PROCESS_BELOW", "2")
-        (large,), _, _ = tick(flush_sensor, chat, instance)
+        (large,), _, _ = tick("flush_sensor", chat, instance)
         monkeypatch.setenv("LAKEWARDEN_FLUSH__IN_PROCESS_BELOW", "64")
         monkeypatch.setenv("LAKEWARDEN_FLUSH__LARGE_SCOPE_BYTES", "1")
-        (heavy,), _, _ = tick(flush_sensor, chat, instance)
+        (heavy,), _, _ = tick("flush_sensor", chat, instance)
     assert small.tags[SLOT] == LIGHT
     assert (SLOT in large.tags, SLOT in heavy.tags) == (False, False)
     assert tags_of(load, chat)["flush_job"][SLOT] == SPARK

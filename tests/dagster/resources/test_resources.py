@@ -1,30 +1,16 @@
 """The resources: a plain Lakehouse where somebody asks for one, and a Spark session only where one is needed."""
 
-from pathlib import Path
-
 import dagster as dg
-import pytest
 from pyspark.sql import SparkSession
 
-from lakewarden.dagster.resources.lakehouse import DEFAULT, VARIABLE, LakehouseResource, configured_warehouse, warehouse_at_load
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
-
-
-@pytest.fixture
-def no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return monkeypatch
-
-
-def resources(uri: str) -> dict[str, object]:
-    spark = SparkResource()
-    return {"spark": spark, "lake": LakehouseResource(warehouse=uri, spark=spark)}
 
 
 def test_user_code_gets_a_plain_lakehouse(warehouse_uri: str) -> None:
@@ -35,7 +21,7 @@ def test_user_code_gets_a_plain_lakehouse(warehouse_uri: str) -> None:
         assert type(lake) is Lakehouse
         return [str(table.name) for table in lake.tables()]
 
-    @dg.job(resource_defs=resources(warehouse_uri))
+    @dg.job(resource_defs=resources_of(Mount(warehouse_uri)))
     def look_job() -> None:
         look()
 
@@ -53,19 +39,3 @@ def test_spark_starts_at_first_use_and_a_session_of_others_stays(spark: SparkSes
 def test_further_spark_settings_go_over_our_own() -> None:
     settings = SparkResource(spark_config={"spark.sql.shuffle.partitions": 3}).settings()
     assert settings.conf["spark.sql.shuffle.partitions"] == "3"
-
-
-def test_the_warehouse_is_the_variables_or_the_default(no_variable: pytest.MonkeyPatch) -> None:
-    assert configured_warehouse() == DEFAULT
-    no_variable.setenv(VARIABLE, "s3://lake/prod")
-    assert isinstance(configured_warehouse(), dg.EnvVar)
-
-
-def test_loading_makes_no_warehouse(no_variable: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert warehouse_at_load() is None
-    assert list(tmp_path.iterdir()) == []
-    make_chat(str(tmp_path / "lake"))
-    no_variable.setenv(VARIABLE, str(tmp_path / "lake"))
-    found = warehouse_at_load()
-    assert found is not None
-    assert len(found.catalog.read().tables) == 2

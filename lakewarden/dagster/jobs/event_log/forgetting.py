@@ -16,12 +16,12 @@ from dagster._core.scheduler.instigation import TickStatus
 from dagster._serdes import serialize_value
 
 from lakewarden.clock import system_clock
-from lakewarden.dagster.assets.tables import asset_key, partitions_name
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.event_log.sqlite import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
 from lakewarden.dagster.jobs.selection import op_config
 from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.dagster.mount import Mount
 from lakewarden.scope import TableName
 
 _PAGE = 100
@@ -36,7 +36,9 @@ class Forgotten:
     wiped: bool
 
 
-def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableName], own_run: str, mark: str) -> Forgotten:
+def forget_user(
+    instance: dg.DagsterInstance, mount: Mount, user: str, tables: Sequence[TableName], own_run: str, mark: str
+) -> Forgotten:
     """Deletes runs of the user alone, but `own_run`, and takes the id out of the others."""
     storages = Storages.of(instance)
     names = Names(user, mark)
@@ -48,8 +50,8 @@ def forget_user(instance: dg.DagsterInstance, user: str, tables: Sequence[TableN
         for run in over:
             _delete(instance, run, names, mark)
         for table in tables:
-            instance.delete_dynamic_partition(partitions_name(table), user)
-        keys = [asset_key(table) for table in tables]
+            instance.delete_dynamic_partition(mount.dotted(table), user)
+        keys = [mount.asset_key(table) for table in tables]
         if storages is None:
             instance.wipe_assets(keys)  # their newest events, cached partitions, results of checks
             _purge_ticks(instance)

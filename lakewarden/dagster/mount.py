@@ -1,0 +1,57 @@
+"""Where a warehouse stands in a Dagster deployment: the value that all of its definitions are made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lakewarden.errors import InvalidArgument
+from lakewarden.scope import Scope, TableName
+
+WAREHOUSE = "lakewarden/warehouse"
+"""The tag of a run that says whose it is: several warehouses may have their runs in one Dagster."""
+
+_PART = re.compile("[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A warehouse in a deployment. Those of one deployment have different prefixes, so none of their names clash.
+
+    Raises:
+        InvalidArgument: a part of the prefix is not made of letters, digits and `_`, as Dagster's names are.
+    """
+
+    uri: str
+    """The warehouse, in its canonical spelling, as tags and messages show it."""
+    key_prefix: tuple[str, ...] = ()
+    """In front of every asset key, and of the names of jobs, sensors, schedules, resources and partitions."""
+    group: str | None = None
+    """The group of all assets; None: one for each namespace."""
+
+    def __post_init__(self) -> None:
+        for part in self.key_prefix:
+            if not _PART.fullmatch(part):
+                raise InvalidArgument(f"key prefix {part!r} is not a name of Dagster's: it may hold letters, digits and _ only")
+
+    def asset_key(self, table: TableName) -> dg.AssetKey:
+        return dg.AssetKey([*self.key_prefix, table.namespace, table.name])
+
+    def dotted(self, name: TableName | Scope) -> str:
+        """The full name of a table or scope among all warehouses. A table's is the name of its partition definition."""
+        return ".".join([*self.key_prefix, str(name)])
+
+    def named(self, name: str) -> str:
+        """The name of a definition or resource."""
+        return "_".join([*self.key_prefix, name])
+
+    def group_of(self, table: TableName) -> str:
+        return self.group or self.named(table.namespace)
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of every run."""
+        return {WAREHOUSE: self.uri}

@@ -1,0 +1,48 @@
+"""Sensors and schedules of a warehouse, each from a function that looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import dagster as dg
+
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
+from lakewarden.lakehouse import Lakehouse
+
+Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult | dg.SkipReason]
+Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequest | dg.SkipReason]
+
+
+def build_sensor(mount: Mount, sense: Sense, job: str | None, *, seconds: int) -> dg.SensorDefinition:
+    """A sensor that is named and described as the function, and starts runs of the warehouse's job."""
+
+    @dg.sensor(
+        name=mount.named(sense.__name__),
+        job_name=job and mount.named(job),
+        description=sense.__doc__,
+        required_resource_keys={mount.named(LAKE)},
+        minimum_interval_seconds=seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        return sense(context, lake_of(context, mount), mount)
+
+    return sensor
+
+
+def build_schedule(mount: Mount, look: Schedule, job: str, cron: str) -> dg.ScheduleDefinition:
+    """A schedule that is named and described as the function, and starts runs of the warehouse's job."""
+
+    @dg.schedule(
+        name=mount.named(look.__name__),
+        job_name=mount.named(job),
+        cron_schedule=cron,
+        description=look.__doc__,
+        required_resource_keys={mount.named(LAKE)},
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        return look(context, lake_of(context, mount), mount)
+
+    return schedule
