@@ -8,6 +8,7 @@ from lakewarden.catalog.model import Compression, TableSchema
 from lakewarden.connection import Location, StorageRoot
 from lakewarden.scope import Scope
 from lakewarden.state.floors.entries import FloorLocation, Known
+from lakewarden.storage.location import local_path
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class ScopeTarget:
     @property
     def uri(self) -> str:
         return self.location.uri
+
+    @property
+    def on_disk(self) -> bool:
+        return local_path(self.uri) is not None
 
     @property
     def schema(self) -> TableSchema:

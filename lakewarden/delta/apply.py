@@ -17,7 +17,8 @@ from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.ownership import PROPERTY, copied_from, owner_of
-from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, seq_range, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_file
+from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
@@ -145,7 +146,7 @@ class ColdApply:
             change.updated,
             change.deleted,
             change.rows.num_rows,
-            *seq_range(rows),
+            *_first_and_last(rows),
             rows.num_rows,
         )
         del rows, change  # frees memory for other scopes while this one waits
@@ -224,6 +225,12 @@ class ColdApply:
         return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)
 
 
+def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:
+    """Of rows from the log, which ascend by `_seq`."""
+    seqs = rows.column(SEQ)
+    return (seqs[0].as_py(), seqs[-1].as_py()) if len(seqs) else (None, None)
+
+
 def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
     """Returns the rows to write, one table per file: as many as before when a large scope was replaced."""
     rows = change.rows.num_rows
@@ -232,6 +239,8 @@ def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
     before = sum(file.rows or 0 for file in change.replaced)
     size = sum(file.size for file in change.replaced) * rows // before if before else 0
     step = -(-rows // max(1, round(size / target.target_file_size)))
+    if step == rows:
+        return [change.rows]
     return [change.rows.slice(start, step) for start in range(0, rows, step)]
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import reduce
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.clock import to_micros
+from lakewarden.delta.parquet.column_ends import Ends, of_rows
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema, read_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.table_version import Bounds
+from lakewarden.delta.table_version import Value
 from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
@@ -30,8 +31,10 @@ from lakewarden.target import ScopeTarget
 _WHOLE = 1 << 20
 """Files up to this many bytes are read whole; of a larger file, the key columns are read first."""
 
-_SPARK_TIMESTAMPS = timedelta(milliseconds=1)
-"""Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
+_SPARK_TIMESTAMPS = 1000
+"""Microseconds. Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
+
+_FIRST_DAY = date(1970, 1, 1)
 
 
 class TooLarge(Exception):
@@ -81,24 +84,27 @@ def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> t
     files = table.files()
     if not files:
         return ()
-    known = [_meets(bounds, keys.column(name)) for name in primary_key if (bounds := table.bounds(name)) is not None]
-    if not known:
-        return files
-    return tuple(file for file, may in zip(files, reduce(_both, known).to_pylist(), strict=True) if may)
+    inside = [*range(len(files))]
+    for name in primary_key:
+        ends, bounds = of_rows(keys.column(name)), table.bounds(name)
+        if ends is not None and bounds is not None:
+            low, high = bounds
+            inside = [index for index in inside if _meets(ends, low[index], high[index])]
+    return tuple(files[index] for index in inside)
 
 
-def _meets(bounds: Bounds, keys: pa.ChunkedArray[Any]) -> Any:
-    """Returns for each file whether it may hold a value within the range of `keys`."""
-    ends = pc.min_max(keys)
-    low, high = bounds
-    if pa.types.is_timestamp(keys.type):
-        high = pc.add(high, pa.scalar(_SPARK_TIMESTAMPS, pa.duration("us")))
-    inside: Any = pc.and_kleene(pc.less_equal(low, ends["max"]), pc.greater_equal(high, ends["min"]))
-    return pc.fill_null(inside, True)
+def _meets(ends: Ends, low: Value | None, high: Value | None) -> bool:
+    """Whether a file with these bounds may hold a value within the ends."""
+    begins_later = low is not None and bool(_plain(low) > ends.high)
+    ends_before = high is not None and bool(_plain(high, _SPARK_TIMESTAMPS) < ends.low)
+    return not (begins_later or ends_before)
 
 
-def _both(one: Any, other: Any) -> Any:
-    return pc.and_(one, other)
+def _plain(value: Value, more: int = 0) -> Any:
+    """In the form of `Ends`; a moment as so many microseconds later."""
+    if isinstance(value, datetime):
+        return to_micros(value) + more
+    return (value - _FIRST_DAY).days if isinstance(value, date) else value
 
 
 def _replacing(
@@ -120,8 +126,9 @@ def _replacing(
     hit = np.zeros(len(hot.rows), np.bool_)
     for part in parts:
         hit[part.hits] = True
-    added = upserts(hot.rows)
-    matched, updated = (int(found.sum()) for found in (hit, hit & (hot.rows.column(OP).to_numpy() == UPSERT)))
+    upserted = hot.rows.column(OP).to_numpy() == UPSERT
+    added = hot.rows if upserted.all() else upserts(hot.rows)
+    matched, updated = (int(np.count_nonzero(found)) for found in (hit, hit & upserted))
     return Change(
         replaced=tuple(part.file for part in parts),
         rows=pa.concat_tables([*(part.survivors for part in parts), _columns(target, added)]),
@@ -145,11 +152,11 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) ->
     ids = table.column_ids(target.schemas)
     opened = open_file(open_store(table.location), file.path)
     whole = file.size <= _WHOLE
-    rows = opened.read(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
+    rows = opened.read_with_ids(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
     places = hot.places(rows)
     hits = places.drop_null().to_numpy()
     if len(hits) and not whole:
-        rows = opened.read(every, ids)
+        rows = opened.read_with_ids(every, ids)
     return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows)
 
 

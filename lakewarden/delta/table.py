@@ -31,7 +31,7 @@ from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.mended import write_mended_checkpoint
 from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
-from lakewarden.delta.commit_log.plain import is_plain
+from lakewarden.delta.commit_log.plain import has_plain, is_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
@@ -197,7 +197,7 @@ class ScopeTable:
         return self._found.stats
 
     def bounds(self, column: str) -> Bounds | None:
-        """For each live file, in the order of `files`, the lowest and the highest value of the column, NULL where that is
+        """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
         unknown; None where it is unknown of all."""
         bounds = self._found.bounds(column)
         if bounds is None:
@@ -205,7 +205,7 @@ class ScopeTable:
         if self._by_age == sorted(self._by_age):
             return bounds
         low, high = bounds
-        return low.take(self._by_age), high.take(self._by_age)
+        return [low[index] for index in self._by_age], [high[index] for index in self._by_age]
 
     def files(self) -> tuple[DataFile, ...]:
         """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""
@@ -238,7 +238,7 @@ class ScopeTable:
     @cached_property
     def can_be_kept(self) -> bool:
         """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
-        return is_plain(self.head, (file.path for file in self.files()))
+        return self.is_kept or is_plain(self.head, (file.path for file in self.files()))
 
     def state(self, app_id: str) -> ScopeState:
         files, watermark = self.files(), self.watermark(app_id)
@@ -301,7 +301,7 @@ class ScopeTable:
         has delta-rs write it (`commit_log.plain`)."""
         check_whole(self, self.location)
         still = held_still(change.stamp, since, now)
-        if is_plain(self.head, change.paths):
+        if (self.is_kept or is_plain_head(self.head)) and has_plain(change.paths):
             text = commit_text(change, self.version, system_clock(), now, random_id())
             yield from publish(self.location, self.version + 1, text, still, reach)
             return sha256(text).hexdigest()

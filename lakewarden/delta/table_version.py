@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Protocol, TypeAlias
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.parquet.files import DataFile
 
-Bounds: TypeAlias = "tuple[pa.ChunkedArray[Any], pa.ChunkedArray[Any]]"
-"""The lowest and the highest value of a column in each file, NULL where that is unknown."""
+Value: TypeAlias = int | float | str | date | datetime | Decimal
+"""As statistics have it; moments are in UTC."""
+
+Bounds: TypeAlias = tuple[Sequence[Value | None], Sequence[Value | None]]
+"""The lowest and the highest value of a column in each file, None where that is unknown."""
 
 
 class TableVersion(Protocol):

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lakewarden.arrays import numbers
 from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
@@ -181,9 +182,11 @@ def decode(data: Sequence[Payload], where: Sequence[RowRange], schemas: tuple[Ta
     wanted = hot_schema(schemas[-1])
     if not parts:
         return wanted.empty_table()
-    seqs = np.concatenate([np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where])
-    *columns, ops = (parts[0] if len(parts) == 1 else pa.concat_tables(parts)).columns
-    return pa.Table.from_arrays([*columns, pa.chunked_array([seqs]), ops], schema=wanted)
+    ranges = [np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where]
+    seqs = pa.chunked_array([numbers(each) for each in ranges])
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+    before_ops = rows.num_columns - 1
+    return rows.add_column(before_ops, wanted.field(before_ops), seqs)
 
 
 @lru_cache(maxsize=1024)

@@ -23,8 +23,12 @@ from lakewarden.target import ScopeTarget
 T = TypeVar("T")
 R = TypeVar("R")
 
+_THREADS_ON_DISK = 2
+"""Threads for small scopes in one process. On a disk they compute most of the time: more of them take turns with the
+interpreter so often that each scope costs a quarter more."""
+
 _THREADS = 4
-"""Threads for small scopes in one process, which mostly wait for the store; more would only queue for the interpreter."""
+"""The same where they mostly wait for an object store."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Sized(Generic[T]):
 
     work: T
     bytes: int
+    on_disk: bool = False
+    """Whether no object store is waited for."""
 
 
 Advance = Callable[[int], None]
@@ -75,7 +81,7 @@ def in_process(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance
         advance(1)
         return result
 
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS_ON_DISK if all(item.on_disk for item in items) else _THREADS) as pool:
         return together(map(counted, items), pool.map)
 
 

@@ -131,7 +131,7 @@ def maintain_targets(
         tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
     refused = _refused(warehouse, targets, options)
     there = [task for task in tasks if task.target.scope not in refused]
-    done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST) for task in there]))
+    done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST, task.target.on_disk) for task in there]))
     operation = operation_of(options)
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, operation, error, now) for target, error in errors]

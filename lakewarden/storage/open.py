@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakewarden.connection import Location
 from lakewarden.storage.local import LocalObjects
-from lakewarden.storage.location import canonical
+from lakewarden.storage.location import canonical, local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.remote import RemoteObjects
 
@@ -17,5 +17,5 @@ def open_store(location: Location) -> ObjectStore:
     Raises:
         InvalidArgument: the URI does not name a place, or contains a credential.
     """
-    place = canonical(location.uri)
-    return RemoteObjects(replace(location, uri=place)) if "://" in place else LocalObjects(place)
+    path = local_path(location.uri)
+    return RemoteObjects(replace(location, uri=canonical(location.uri))) if path is None else LocalObjects(str(path))

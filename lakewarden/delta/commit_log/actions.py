@@ -5,11 +5,12 @@ Only what a plain table needs (delta/commit_log/plain.py): the rest of Delta's p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
+
+import msgspec
 
 from lakewarden.clock import to_millis
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -20,6 +21,7 @@ READER, WRITER = 1, 2
 """Delta's protocol versions of our tables (docs/decisions/0008-plain-tables.md)."""
 
 _ENGINE = f"Lakewarden/{VERSION}"
+_encoded = msgspec.json.Encoder().encode
 
 Mode = Literal["ErrorIfExists", "Append", "Overwrite"]
 
@@ -98,7 +100,7 @@ def commit_text(change: Change, read_version: int | None, written_at: datetime, 
     lines += (_add(file, now, change.data_change) for file in change.adds)
     lines += (_remove(file, now, change.data_change) for file in change.removes)
     lines += ({"txn": {"appId": app, "version": version}} for app, version in change.transactions.items())
-    return "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode() + b"\n"
+    return b"\n".join(map(_encoded, lines)) + b"\n"
 
 
 def _info(change: Change, read_version: int | None, written_at: datetime, new_id: str) -> Action:

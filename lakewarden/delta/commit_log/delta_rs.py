@@ -19,6 +19,7 @@ from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.delta.table_version import Bounds
 from lakewarden.storage.open import open_store
 
 _FILE = ("path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}")
@@ -62,11 +63,11 @@ class DeltaRsVersion:
     def has_files(self) -> bool:
         return bool(self._adds.num_rows)
 
-    def bounds(self, column: str) -> tuple[pa.ChunkedArray[Any], pa.ChunkedArray[Any]] | None:
+    def bounds(self, column: str) -> Bounds | None:
         names = self._adds.column_names
         if f"min.{column}" not in names or f"max.{column}" not in names:
             return None
-        return self._adds.column(f"min.{column}"), self._adds.column(f"max.{column}")
+        return _plain(self._adds.column(f"min.{column}")), _plain(self._adds.column(f"max.{column}"))
 
     def transaction(self, app_id: str) -> int | None:
         # the newest commit is usually a flush of ours, and contains all that is needed
@@ -102,6 +103,13 @@ class DeltaRsVersion:
             return adds
         # the log has URL-encoded paths, which deltalake encodes again where it is given them
         return adds.set_column(0, "path", pa.array([unquote(path) for path in encoded], pa.string()))
+
+
+def _plain(ends: pa.ChunkedArray[Any]) -> list[Any]:
+    try:
+        return ends.to_pylist()
+    except (ValueError, OverflowError):  # a moment beyond the calendar
+        return [None] * len(ends)
 
 
 def _stats(add: Mapping[str, object]) -> str:

@@ -23,13 +23,22 @@ _PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 
 def is_plain(head: TableHead, paths: Iterable[str]) -> bool:
     """Whether a commit of ours to this table, with these files added or removed, says all that Delta asks for."""
+    return is_plain_head(head) and has_plain(paths)
+
+
+def has_plain(paths: Iterable[str]) -> bool:
+    """The same of a table that is known to be one of ours."""
+    return all(map(_PATH.fullmatch, paths))
+
+
+def is_plain_head(head: TableHead) -> bool:
+    """The same of a commit that names no file."""
     return (
         head.reader == READER
         and head.writer <= WRITER
         and not head.partition_columns
         and all(name in _HARMLESS or name.startswith(_OURS) for name in head.configuration)
         and _has_plain_columns(head.schema)
-        and all(map(_PATH.fullmatch, paths))
     )
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+import msgspec
+
 _MARK = "lakewarden"
 _FORMAT = 1
+_encoded = msgspec.json.Encoder(order="deterministic").encode
 MOVE = "MOVE"
 """Operation of the commits that freeze a scope and let it go again (delta/lifecycle/freezing.py)."""
 DROP = "DROP"
@@ -36,7 +39,7 @@ class CommitStamp:
 
     def text(self) -> str:
         """The userMetadata; equal stamps have equal texts."""
-        return json.dumps({_MARK: _FORMAT, **vars(self)}, separators=(",", ":"), sort_keys=True)
+        return _encoded({_MARK: _FORMAT, **vars(self)}).decode()
 
     @classmethod
     def parse(cls, text: str | None) -> CommitStamp | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from hashlib import sha256
 
 import msgspec
 
@@ -104,4 +103,4 @@ def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
 
 
 def _mac(text: bytes, key: str) -> bytes:
-    return hmac.new(key.encode(), text, sha256).hexdigest().encode()
+    return hmac.digest(key.encode(), text, "sha256").hex().encode()

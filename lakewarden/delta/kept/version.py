@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
-import pyarrow as pa
+import numpy as np
 from deltalake import DeltaTable
 
 from lakewarden.connection import Location
@@ -18,19 +19,8 @@ from lakewarden.delta.commit_log.opening import open_version
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.schema import live_columns
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.table_version import Bounds
+from lakewarden.delta.table_version import Bounds, Value
 from lakewarden.errors import Corrupt
-
-_ARROW: Mapping[str, pa.DataType] = {
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "float": pa.float32(),
-    "double": pa.float64(),
-}
 
 
 class KeptVersion:
@@ -65,12 +55,12 @@ class KeptVersion:
         return self._snapshot.stats or {}
 
     def bounds(self, column: str) -> Bounds | None:
-        type_ = _types(self.head.schema).get(column)
-        if type_ is None:
+        read = _readers(self.head.schema).get(column)
+        if read is None:
             return None
         try:
-            low, high = (_array([each.get(end, {}).get(column) for each in self._parsed], type_) for end in _ENDS)
-        except (pa.ArrowException, ValueError, TypeError, ArithmeticError):  # another writer's form: nothing is excluded by it
+            low, high = ([_read(read, each.get(end, {}).get(column)) for each in self._parsed] for end in _ENDS)
+        except (ValueError, TypeError, ArithmeticError):  # another writer's form: nothing is excluded by it
             return None
         return low, high
 
@@ -101,24 +91,51 @@ _exactly = json.JSONDecoder(parse_float=Decimal).decode
 
 
 @lru_cache(maxsize=1024)
-def _types(schema_json: str) -> dict[str, pa.DataType | None]:
-    """The types of the columns' bounds."""
-    return {column.name: _arrow(column.type) for column in live_columns(schema_json)}
+def _readers(schema_json: str) -> dict[str, Callable[[Any], Value] | None]:
+    """How the bounds of each column are read; None for a column without."""
+    return {
+        column.name: _exact if column.type.startswith("decimal(") else _READERS.get(column.type)
+        for column in live_columns(schema_json)
+    }
 
 
-def _arrow(type_: str) -> pa.DataType | None:
-    """Returns the type of a column's bounds; None for one without."""
-    if type_.startswith("decimal("):
-        precision, scale = type_[len("decimal(") : -1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return _ARROW.get(type_)
+def _read(read: Callable[[Any], Value], value: object) -> Value | None:
+    return None if value is None else read(value)
 
 
-def _array(values: list[Any], type_: pa.DataType) -> pa.ChunkedArray[Any]:
-    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
-        return pa.chunked_array([pa.array(values, pa.string())]).cast(type_)
-    if pa.types.is_decimal(type_):
-        values = [None if value is None else Decimal(value) for value in values]
-    elif pa.types.is_floating(type_):
-        values = [None if value is None else float(value) for value in values]
-    return pa.chunked_array([pa.array(values, type_)])
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _moment(value: str) -> datetime:
+    found = datetime.fromisoformat(value)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _single(value: object) -> float:
+    """As the column has it: a writer may have written fewer digits than the next number of twice the width has."""
+    return float(np.float32(cast("Any", value)))
+
+
+def _exact(value: object) -> Decimal:
+    return Decimal(cast("Any", value))
+
+
+_READERS: Mapping[str, Callable[[Any], Value]] = {
+    "short": _whole,
+    "integer": _whole,
+    "long": _whole,
+    "string": _text,
+    "date": date.fromisoformat,
+    "timestamp": _moment,
+    "float": _single,
+    "double": float,
+}

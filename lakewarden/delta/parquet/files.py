@@ -84,7 +84,8 @@ def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int
         settled_upto: what a flush says under `SETTLED_KEY`.
     """
     schema = file_schema(target.schema)
-    ordered = pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+    is_so = rows.schema.equals(schema, check_metadata=True)
+    ordered = rows if is_so else pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
     settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
     data, metadata = _parquet(ordered, target, scope_keys(target) | _seq_keys(*seq_range(ordered)) | settled)
     open_store(target.location).write(name, memoryview(data))

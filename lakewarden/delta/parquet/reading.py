@@ -38,6 +38,10 @@ class OpenFile:
         present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
         return fitted(self.columns(present), wanted, names, self._path)
 
+    def read_with_ids(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
+        """As `read`; the fields of a file of ours keep their ids, with which it can be written again as it is."""
+        return self.columns().replace_schema_metadata() if self._is_as(wanted) else self.read(wanted, column_ids)
+
     def _is_as(self, wanted: pa.Schema) -> bool:
         """Whether it is a file of ours with exactly these columns, as most files are."""
         found = self._parquet.schema_arrow.remove_metadata()

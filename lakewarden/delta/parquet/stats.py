@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
     """The statistics of a file of so many rows with these columns."""
     low, high, nulls = [], [], []
     for name, type_, ends, null_count in columns:
-        quoted = _quoted(name)
+        quoted = _name(name)
         if null_count is not None:
             nulls.append(f"{quoted}:{null_count}")
         bounds_of = _KINDS.get(type_.id)
@@ -45,6 +46,11 @@ def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
         f'{{"numRecords":{rows},"minValues":{{{",".join(low)}}},"maxValues":{{{",".join(high)}}},'
         f'"nullCount":{{{",".join(nulls)}}}}}'
     )
+
+
+@lru_cache(maxsize=4096)
+def _name(column: str) -> str:
+    return _quoted(column)
 
 
 def _whole(low: int, high: int) -> _Bounds:

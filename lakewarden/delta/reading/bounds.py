@@ -42,8 +42,7 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
         known = table.bounds(bound.column)
         if known is None:
             continue
-        low, high = (ends.to_pylist() for ends in known)
-        outside |= {file for file, least, most in zip(table.files(), low, high, strict=True) if _beyond(bound, least, most)}
+        outside |= {file for file, least, most in zip(table.files(), *known, strict=True) if _beyond(bound, least, most)}
     return [file for file in files if file not in outside]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,15 @@ from lakewarden.delta.parquet.schema import SEQ
 
 _FEW = 400
 """Rows up to which a key of several columns is found faster in a dictionary of Python than by a dozen calls of Arrow's."""
+
+_NUMBERS: Mapping[int, Any] = {
+    pa.int16().id: pa.int16(),
+    pa.int32().id: pa.int32(),
+    pa.int64().id: pa.int64(),
+    pa.date32().id: pa.int32(),
+    pa.timestamp("us").id: pa.int64(),
+}
+"""By the id of a type, the numbers that its values are."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Keys:
         return {key: place for place, key in reversed([*enumerate(self._tuples(self.rows))]) if None not in key}
 
     def _tuples(self, rows: pa.Table) -> Iterable[tuple[object, ...]]:
-        return zip(*(_plain(rows.column(name)).to_pylist() for name in self.primary_key), strict=True)
+        return zip(*(_plain(rows.column(name)) for name in self.primary_key), strict=True)
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[_Numbering], Any]:
@@ -93,8 +102,11 @@ class _Numbering:
         return pc.add(pc.multiply(dense, pa.scalar(len(self.values), pa.int64())), values)
 
 
-def _plain(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """The moments of a column as numbers: Python's are slow to make, and end with the year 9999."""
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.int64())
-    return column.cast(pa.int32()) if pa.types.is_date(column.type) else column
+def _plain(column: pa.ChunkedArray[Any]) -> list[Any]:
+    """The values; moments as numbers: Python's are slow to make, and end with the year 9999."""
+    values: Any = column.combine_chunks()
+    if (number := _NUMBERS.get(column.type.id)) is not None:
+        values = values.view(number)
+        if not values.null_count:
+            return cast("list[Any]", values.to_numpy().tolist())
+    return cast("list[Any]", values.to_pylist())

@@ -114,7 +114,9 @@ def flush_scopes(
     present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
     held += _failed(planned, refused)
-    small = run(partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST) for task in tasks])
+    small = run(
+        partial(flush_scope, reach=reach), [Sized(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks]
+    )
     pairs = zip(tasks, small, strict=True)
     reports = [large(task) if report.outcome == "deferred" else report for task, report in pairs]
     reach("after-commits")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id
+from lakewarden.delta.table_version import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.storage.steps import alone
@@ -96,7 +97,11 @@ def test_z_order_lets_files_exclude_by_every_column(tmp_path: Path) -> None:
     for name in ("x", "y"):
         bounds = table.bounds(name)
         assert bounds is not None
-        assert sum(low <= 5 <= high for low, high in zip(*(ends.to_pylist() for ends in bounds), strict=True)) == 4
+        assert sum(low <= 5 <= high for low, high in _whole_numbers(bounds)) == 4
+
+
+def _whole_numbers(bounds: Bounds) -> list[tuple[int, int]]:
+    return [(low, high) for low, high in zip(*bounds, strict=True) if isinstance(low, int) and isinstance(high, int)]
 
 
 def test_z_order_is_not_done_twice(tmp_path: Path) -> None:
