@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.clock import to_micros
-from lakewarden.delta.parquet.column_ends import Ends, of_rows
+from lakewarden.delta.parquet.column_ends import Ends, Value, of_rows
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import file_schema, read_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.table_version import Value
 from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget

@@ -35,11 +35,12 @@ from lakewarden.delta.commit_log.plain import has_plain, is_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
 from lakewarden.delta.snapshot import Committed, Snapshot, state_of
-from lakewarden.delta.table_version import Bounds, TableVersion
+from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Protocol
 
 from deltalake import DeltaTable
 
 from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
-
-Value: TypeAlias = int | float | str | date | datetime | Decimal
-"""As statistics have it; moments are in UTC."""
-
-Bounds: TypeAlias = tuple[Sequence[Value | None], Sequence[Value | None]]
-"""The lowest and the highest value of a column in each file, None where that is unknown."""
 
 
 class TableVersion(Protocol):

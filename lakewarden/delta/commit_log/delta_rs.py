@@ -17,9 +17,9 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.commits import Commit, CommitLog
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.schema import SEQ
-from lakewarden.delta.table_version import Bounds
 from lakewarden.storage.open import open_store
 
 _FILE = ("path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}")

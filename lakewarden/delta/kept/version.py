@@ -16,10 +16,10 @@ from lakewarden.connection import Location
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.opening import open_version
+from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.schema import live_columns
 from lakewarden.delta.snapshot import Snapshot
-from lakewarden.delta.table_version import Bounds, Value
 from lakewarden.errors import Corrupt
 
 

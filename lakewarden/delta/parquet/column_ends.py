@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +15,12 @@ _FLOATING = frozenset({pa.float32().id, pa.float64().id})
 _TEMPORAL = frozenset({pa.date32().id, pa.timestamp("us").id})
 _BOXED = frozenset({pa.string().id, pa.decimal128(1).id})
 """Types of which Parquet holds an end as bytes."""
+
+Value: TypeAlias = int | float | str | date | datetime | Decimal
+"""As statistics have it; moments are in UTC."""
+
+Bounds: TypeAlias = tuple[Sequence[Value | None], Sequence[Value | None]]
+"""The lowest and the highest value of a column in each file, None where that is unknown."""
 
 
 class Ends(NamedTuple):

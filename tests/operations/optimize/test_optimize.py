@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.clock import random_id
-from lakewarden.delta.table_version import Bounds
+from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.operations.optimize.scope import OptimizeOptions, plan_optimize, run_optimize
 from lakewarden.storage.steps import alone
