@@ -98,6 +98,9 @@ def check(
     extended: bool = typer.Option(
         False, "--extended", help="A row for each storage instead: what works there, how fast, how much it holds."
     ),
+    quick: bool = typer.Option(
+        False, "--quick", help="Open only scopes that failed a check before, or that the state does not know."
+    ),
 ) -> None:
     """Check that every storage is reachable, every scope readable, log and tables consistent."""
     call = invocation(context)
@@ -105,7 +108,7 @@ def check(
         _check_storages(call, storage)
         return
     with call.lake("check") as lake:
-        findings = lake.check(storage)
+        findings = lake.check(storage, quick=quick)
     call.emit([_flat(cell(finding)) for finding in findings], empty="nothing to check")
     bad = [finding for finding in findings if not finding.passed]
     if bad:

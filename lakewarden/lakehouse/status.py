@@ -12,7 +12,7 @@ from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
-    from lakewarden.operations.check import Finding
+    from lakewarden.operations.check.scope import Finding
     from lakewarden.planning.overview import Overview
     from lakewarden.planning.status import ScopeStatus
     from lakewarden.planning.users import KnownUser
@@ -54,11 +54,14 @@ class Status:
 
         return known_users(self.warehouse)
 
-    def check(self, storage: str | None = None) -> list[Finding]:
-        """Checks that every storage is reachable, every scope readable, and log and table consistent."""
-        from lakewarden.operations.check import check
+    def check(self, storage: str | None = None, *, quick: bool = False) -> list[Finding]:
+        """Checks that every storage is reachable, every scope readable, and log and table consistent.
 
-        return check(self.warehouse, self.engine.run, storage)
+        With `quick` it opens only the scopes that failed a check before, or that the state does not know.
+        """
+        from lakewarden.operations.check.run import check
+
+        return check(self.warehouse, self.engine.run, storage, quick=quick)
 
     def storages(self, storage: str | None = None, *, extended: bool = True) -> list[StorageHealth]:
         """The state of every storage, or of one: what works there, how fast, and with `extended` how much it holds.
@@ -67,7 +70,7 @@ class Status:
             NotFound: the storage does not exist.
         """
         from lakewarden.admin.health import health
-        from lakewarden.operations.check import storages_named
+        from lakewarden.operations.check.storages import storages_named
 
         chosen = storages_named(self.warehouse.catalog.read(), storage).values()
         return [health(self.warehouse, one, extended=extended) for one in chosen]

@@ -22,7 +22,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.check import CheckTask, check_scope
+from lakewarden.operations.check.scope import CheckTask, check_scope
 from lakewarden.scope import TableName
 from lakewarden.state.failed_checks import UNREADABLE, Checked
 from lakewarden.warehouse import cold_tables

@@ -15,7 +15,7 @@ from lakewarden.specs import Plannable
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
     from lakewarden.admin.upgrade import UpgradedStorage
-    from lakewarden.operations.check import Finding
+    from lakewarden.operations.check.scope import Finding
     from lakewarden.operations.plans.value import Plan
     from lakewarden.planning.overview import Overview
     from lakewarden.planning.status import ScopeStatus
@@ -47,9 +47,9 @@ class MaintenanceDelegates(Nouns):
         """The users of the catalog, and those who have rows, by name."""
         return self.maintenance.status.users()
 
-    def check(self, storage: str | None = None) -> list[Finding]:
+    def check(self, storage: str | None = None, *, quick: bool = False) -> list[Finding]:
         """Checks that every storage is reachable, every scope readable, and log and table consistent."""
-        return self.maintenance.status.check(storage)
+        return self.maintenance.status.check(storage, quick=quick)
 
     def upgrade(self) -> list[UpgradedStorage]:
         """Upgrades a warehouse of an earlier release to the newest format."""

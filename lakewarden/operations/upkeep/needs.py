@@ -37,6 +37,18 @@ class Need(Protocol):
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """A check: those alone that were not looked at."""
+
+    def anywhere(self, summary: Summary) -> bool:
+        return summary.looked_at == UNSEEN
+
+    def rows(self, scopes: KnownScopes) -> Rows:
+        found: Rows = scopes["looked_at"] == UNSEEN
+        return found
+
+
+@dataclass(frozen=True)
 class OtherRule:
     """Compact and optimize: unless nothing was to do by this rule, and no commit came since."""
 

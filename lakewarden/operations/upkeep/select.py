@@ -5,7 +5,7 @@ A scope that the state does not know is opened, never taken for quiet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -60,17 +60,24 @@ class RollingLook:
         return chosen
 
 
-def select(warehouse: Warehouse, catalog: Catalog, table: Table, need: Need, rolling: RollingLook | None = None) -> Selected:
-    """With `rolling` some are looked at besides.
+def select(
+    warehouse: Warehouse,
+    catalog: Catalog,
+    table: Table,
+    need: Need,
+    rolling: RollingLook | None = None,
+    besides: Collection[str] = (),
+) -> Selected:
+    """With `rolling` some are looked at besides; and those with a keyed hash in `besides`.
 
     Raises as `survey.surveyed`.
     """
-    return surveyed(warehouse, catalog, table, lambda survey: _selected(survey, need, rolling))
+    return surveyed(warehouse, catalog, table, lambda survey: _selected(survey, need, rolling, besides))
 
 
-def _selected(survey: Survey, need: Need, rolling: RollingLook | None) -> Selected:
+def _selected(survey: Survey, need: Need, rolling: RollingLook | None, besides: Collection[str]) -> Selected:
     """The users who were erased are not registered, and not among them."""
-    marks = survey.unknown.union(due(survey, need, rolling))
+    marks = survey.unknown.union(due(survey, need, rolling), besides)
     users = tuple(user for mark, user in survey.registered().items() if mark in marks) if marks else ()
     return Selected(users, survey.scopes - len(users))
 

@@ -1,0 +1,104 @@
+"""Checks that every storage is reachable, every scope readable, log and table consistent. Changes nothing of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakewarden.access.rights import can
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.operations.check.logs import check_floors, check_log, own_standing, standings_of, unreadable_floor
+from lakewarden.operations.check.scope import OF_THE_DATA, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.operations.check.storages import check_storage, storages_named
+from lakewarden.operations.fanout import Run, Sized
+from lakewarden.operations.scopes import scopes_of
+from lakewarden.operations.upkeep.needs import Unseen
+from lakewarden.operations.upkeep.select import select
+from lakewarden.operations.vacuum.unreferenced_files import hot_files
+from lakewarden.scope import Scope
+from lakewarden.state.failed_checks import Checked
+from lakewarden.storage.steps import in_one_step
+from lakewarden.warehouse import Warehouse, live_tables
+
+_SCOPE_COST = 64 << 10
+
+
+def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool = False) -> list[Finding]:
+    """Checks every storage and scope, or one storage and the scopes on it.
+
+    With `quick` it opens only the scopes that failed a check or that the state does not know, and says how many it knows.
+
+    Raises:
+        NotFound: the storage does not exist.
+    """
+    catalog = warehouse.catalog.read()
+    storages = storages_named(catalog, storage_id)
+    findings = [finding for storage in storages.values() for finding in check_storage(warehouse, storage)]
+    tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
+    logs = {table.id: check_log(warehouse, table) for table in tables}
+    looked = ((table, unreadable_floor(warehouse, catalog, table, quick=quick)) for table in tables)
+    unread = {table.id: finding for table, finding in looked if finding is not None}
+    scopes = {table.id: _to_open(warehouse, catalog, table, quick=quick and table.id not in unread) for table in tables}
+    findings += [finding for opened in scopes.values() for finding in opened.findings]
+    ends = {table.id: warehouse.log(table).view(()).end if logs[table.id].passed else UNKNOWN for table in tables}
+    tasks = {
+        table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], known=table.id not in unread))
+        for table in tables
+    }
+    readable = [table for table in tables if table.id not in unread and ends[table.id] != UNKNOWN]
+    standings = standings_of(task for table in readable for task in tasks[table.id])
+    if quick:
+        standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in readable}
+    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings)]
+    every = [task for several in tasks.values() for task in several]
+    found = run(partial(in_one_step, check_scope), [Sized(task, _SCOPE_COST) for task in every])
+    results = iter(found)
+    for table in tables:
+        findings += _recorded(warehouse, table, [(task, next(results)) for task in tasks[table.id]])
+    return findings + [finding for one in found for finding in one.findings]
+
+
+def _recorded(warehouse: Warehouse, table: Table, checked: Sequence[tuple[CheckTask, CheckedScope]]) -> list[Finding]:
+    """Keeps what failed, for a vacuum to see; a finding where that was not possible."""
+    results = [
+        Checked(task.target.scope.user, finding.check, one.version, finding.passed)
+        for task, one in checked
+        if one.version is not None
+        for finding in one.findings
+        if finding.check in OF_THE_DATA
+    ]
+    try:
+        warehouse.failed_checks.record(table.id, results)
+    except (StorageUnavailable, StorageRefused) as error:
+        return [Finding(str(table.name), "recorded", False, error.code, error.message)]
+    return []
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The scopes of a table that are opened, and what is found of the others."""
+
+    scopes: list[Scope]
+    findings: tuple[Finding, ...] = ()
+
+
+def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> _Opened:
+    if not (quick and warehouse.identifies and can(table.type, "cold tier")):
+        return _Opened(scopes_of(warehouse, table, None))
+    found = select(warehouse, catalog, table, Unseen(), besides=warehouse.failed_checks.of(table.id))
+    message = f"{found.quiet} scopes were not opened: the state knows them. Without --quick each is opened"
+    scopes = [Scope(table.name, user) for user in sorted(found.users, key=str)]
+    return _Opened(scopes, (Finding(str(table.name), "state", True, message=message),) if found.quiet else ())
+
+
+def _tasks(
+    warehouse: Warehouse, catalog: Catalog, table: Table, scopes: Sequence[Scope], end: int, *, known: bool
+) -> Iterable[CheckTask]:
+    """The checks of these scopes of one table. `known`: its floor can be read."""
+    hot = hot_files(warehouse, table) if scopes and end != UNKNOWN else {}
+    for scope in scopes:
+        kept, moving = hot.get(scope.user, frozenset()), table.move is not None
+        target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)
+        yield CheckTask(target, end, warehouse.clock(), moving, kept)
