@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lakewarden.dagster import build_definitions
+from lakewarden.dagster.code_location import defs
 
-defs = build_definitions()
+__all__ = ["defs"]

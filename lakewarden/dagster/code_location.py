@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import dagster as dg
+
 from lakewarden.dagster import build_definitions
 
-defs = build_definitions()
+defs = dg.Definitions.merge(
+    build_definitions(),
+    dg.Definitions(executor=dg.in_process_executor),  # of assets' runs: a step in a process of its own may start a JVM of its own
+)

@@ -21,6 +21,7 @@ from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
+from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.mounted import mounted
 from lakewarden.dagster.jobs.move import move_job
 from lakewarden.dagster.jobs.optimize import optimize_job
@@ -72,7 +73,7 @@ def build_definitions(
     checks = build_table_checks(mount, catalog)
     resources = resources_of(mount, configured, spark)
     return dg.Definitions(
-        assets=build_table_specs(mount, opened, catalog) if opened else [],
+        assets=build_table_assets(mount, build_table_specs(mount, opened, catalog), catalog) if opened else [],
         asset_checks=checks,
         jobs=[*(mounted(job, mount, resources) for job in JOBS), *([build_check_job(mount, checks)] if checks else [])],
         schedules=[*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])],

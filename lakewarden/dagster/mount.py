@@ -40,6 +40,13 @@ class Mount:
     def asset_key(self, table: TableName) -> dg.AssetKey:
         return dg.AssetKey([*self.key_prefix, table.namespace, table.name])
 
+    def table_of(self, key: dg.AssetKey) -> TableName | None:
+        """The table of an asset key; None if the key has another form."""
+        before = len(self.key_prefix)
+        if tuple(key.path[:before]) != self.key_prefix or len(key.path) != before + 2:
+            return None
+        return TableName(*key.path[before:])
+
     def dotted(self, name: TableName | Scope) -> str:
         """The full name of a table or scope among all warehouses. A table's is the name of its partition definition."""
         return ".".join([*self.key_prefix, str(name)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import cast
@@ -15,13 +16,16 @@ from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.events import Booked, backlog_of, book_events, register_users
+from lakewarden.dagster.jobs.tags import tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import Operation, ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.specs import SPECS
+from lakewarden.target import ScopeTarget
 
 VERSION = "delta/version"
 
@@ -52,18 +56,61 @@ def book_behind(
         known = {} if again else booked_versions(context.instance, mount, table)
         scopes = list(_scopes(lake, table, user))
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = pool.map(partial(_if_behind, lake, lake.warehouse.catalog.read(), backlog_of(lake), known), scopes)
+            found = pool.map(partial(_if_behind, _now(lake), known), scopes)
             booked = [one for one in found if one]
         register_users(context.instance, mount, [one.report.scope for one in booked])
         book_events(context, mount, booked)
         context.log.info("%s: booked %d scopes", table.name, len(booked))
 
 
+@dataclass(frozen=True)
+class _Now:
+    """What does not change while scopes are looked at."""
+
+    lake: Lakehouse
+    catalog: Catalog
+    backlogs: Mapping[Scope, Backlog]
+
+
+def _now(lake: Lakehouse) -> _Now:
+    return _Now(lake, lake.warehouse.catalog.read(), backlog_of(lake))
+
+
+NOTHING_PENDING = "nothing was pending"
+
+
+def book_unchanged(
+    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, scopes: Sequence[Scope], operation: Operation
+) -> None:
+    """Books scopes that an operation was requested for and had nothing to do to, as they are. A retry books none again."""
+    before = _booked_by(context, mount) if context.retry_number else frozenset[Scope]()
+    now = _now(lake)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        booked = list(pool.map(partial(_unchanged, now, operation), [scope for scope in scopes if scope not in before]))
+    register_users(context.instance, mount, [one.report.scope for one in booked])
+    book_events(context, mount, booked)
+
+
+def _unchanged(now: _Now, operation: Operation, scope: Scope) -> Booked:
+    target = now.lake.warehouse.target(now.catalog, scope)
+    report = ScopeReport(scope, operation, "done", target.location, reason=NOTHING_PENDING)
+    table = open_scope(target)
+    if table is not None:
+        known = _report(target, table, entries_of(table, 1)[0])
+        report = replace(report, version=known.version, state=known.state, finished_at=known.finished_at)
+    return Booked(report, backlog=now.backlogs.get(scope, NO_BACKLOG))
+
+
+def _booked_by(context: dg.OpExecutionContext, mount: Mount) -> frozenset[Scope]:
+    """The scopes of which this run has booked an event."""
+    records = context.instance.get_records_for_run(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    events = [record.asset_materialization for record in records]
+    return frozenset(Scope(table, event.partition) for event in events if event and (table := mount.table_of(event.asset_key)))
+
+
 def named_tables(lake: Lakehouse, config: Mapping[str, object]) -> list[Table]:
     """The tables that an operation's config names, in whichever of its fields; all tables where it names none."""
-    named = {str(name) for field in ("tables", "scopes") if isinstance(names := config.get(field), Iterable) for name in names}
-    one = config.get("table")
-    named |= {str(one)} if one else set()
+    named = tables_in(config)
     return [table for table in lake.tables() if not named or str(table.name) in named]
 
 
@@ -98,18 +145,19 @@ def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tu
             yield Scope(table.name, record.partition_key), version.value
 
 
-def _if_behind(
-    lake: Lakehouse, catalog: Catalog, backlogs: Mapping[Scope, Backlog], known: Mapping[Scope, int], scope: Scope
-) -> Booked | None:
-    """The scope's newest commit as a report; None if it is booked, or has no table."""
-    target = lake.warehouse.target(catalog, scope)
+def _if_behind(now: _Now, known: Mapping[Scope, int], scope: Scope) -> Booked | None:
+    """The scope's newest commit as a report, with those before it; None if it is booked, or has no table."""
+    target = now.lake.warehouse.target(now.catalog, scope)
     table = open_scope(target)
     if table is None or table.version <= known.get(scope, -1):
         return None
     commits = entries_of(table, HISTORY_ENTRIES)
-    newest = commits[0]
-    report = ScopeReport(
-        scope=scope,
+    return Booked(_report(target, table, commits[0]), commits, now.backlogs.get(scope, NO_BACKLOG))
+
+
+def _report(target: ScopeTarget, table: ScopeTable, newest: HistoryEntry) -> ScopeReport:
+    return ScopeReport(
+        scope=target.scope,
         operation=cast("Operation", _operation(newest)),  # a foreign commit has its own word: it is only shown
         outcome="done",
         location=target.location,
@@ -120,7 +168,6 @@ def _if_behind(
         state=table.state(target.app_id),
         finished_at=from_millis(int(newest.timestamp)),
     )
-    return Booked(report, commits, backlogs.get(scope, NO_BACKLOG))
 
 
 _BY_PREFIX = {spec.prefix: name for name, spec in SPECS.items()}

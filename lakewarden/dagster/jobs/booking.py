@@ -14,6 +14,7 @@ from lakewarden.dagster.jobs.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.events import backlog_of, book_events, event_kind, register_users, with_histories
 from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
+from lakewarden.dagster.jobs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
@@ -49,7 +50,7 @@ def book(
         of_table = [report for report in all_reports if report.scope.table == table]
         log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     if context.run.parent_run_id:
-        book_behind(context, lake, mount, named_tables(lake, context.op_config))
+        book_behind(context, lake, mount, named_tables(lake, named_by(context, mount)))
     context.add_output_metadata(summary(reports))
     raise_failures(reports)
 

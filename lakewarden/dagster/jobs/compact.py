@@ -18,7 +18,7 @@ class CompactConfig(ScopeSelection):
 def compact(
     context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, lake.compact(*config.tables, user=config.user))
 
 

@@ -36,7 +36,7 @@ class EraseConfig(dg.Config):
 def erase(
     context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         request = lake.requested_erasure(config.request)
         check_plan(config.plan, dry_run=config.dry_run)
         if config.dry_run:

@@ -24,7 +24,7 @@ class EvictConfig(ScopeSelection):
 def evict(
     context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, _run(lake, config))
 
 

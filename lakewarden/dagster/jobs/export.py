@@ -27,7 +27,7 @@ class ExportConfig(dg.Config):
 def export(
     context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         made = lake.export(config.user, config.to)
         _book(context, lake, mount, made)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.jobs.tags import subject_tags, tag_run
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.report import ScopeReport
 
@@ -18,10 +19,13 @@ _SHOWN = 500
 
 
 @contextmanager
-def declined() -> Iterator[None]:
-    """Raises:
-    dagster.Failure: the library raised an error about the whole request.
+def declined(context: dg.OpExecutionContext) -> Iterator[None]:
+    """Tags the run with what it is for, and translates errors inside the block.
+
+    Raises:
+        dagster.Failure: the library raised an error about the whole request.
     """
+    tag_run(context, subject_tags(context.op_config or {}))
     try:
         yield
     except LakewardenError as error:

@@ -39,11 +39,11 @@ def scopes_of(table: TableName, users: Sequence[str]) -> list[Scope]:
 def flush(
     context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
-        book(context, lake, mount, _run(lake, config))
+    with declined(context):
+        book(context, lake, mount, flush_by(lake, config))
 
 
-def _run(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
+def flush_by(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
     if config.scopes:
         return lake.flush_scopes(config.exact())
     return lake.flush(*config.tables, user=config.user)

@@ -21,7 +21,7 @@ class MoveConfig(dg.Config):
 def move(
     context: dg.OpExecutionContext, config: MoveConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, lake.move(config.table, config.to))
 
 

@@ -21,7 +21,7 @@ class OptimizeConfig(ScopeSelection):
 def optimize(
     context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
 
 

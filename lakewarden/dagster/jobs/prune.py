@@ -29,7 +29,7 @@ def prune(
     if storages is None:
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
         return
-    with declined():
+    with declined(context):
         keys = [mount.asset_key(table.name) for table in lake.tables()]
         pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
     context.add_output_metadata(asdict(pruned))

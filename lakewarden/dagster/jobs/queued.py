@@ -18,7 +18,7 @@ class RunQueuedConfig(dg.Config):
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
 def run_queued(context: dg.OpExecutionContext, config: RunQueuedConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
-    with declined():
+    with declined(context):
         ran = lake.run_jobs(config.jobs or None)
     context.add_output_metadata({"jobs": table_value(map(_row, ran)), "ran": len(ran)})
     failed = [job for job in ran if job.status == "failed"]

@@ -26,7 +26,7 @@ class RecordConfig(ScopeSelection):
 def record(
     context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         tables = [lake.table(name).table for name in config.tables] or lake.tables()
         book_behind(context, lake, mount, tables, config.user, again=config.again)
 

@@ -65,7 +65,7 @@ class RestoreConfig(dg.Config):
 def restore(
     context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, _run(lake, config))
 
 

@@ -1,10 +1,28 @@
-"""Tags of runs, which the sensors and the queue's limits read."""
+"""Tags of runs: what people search by, and what the sensors and the queue's limits read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import dagster as dg
+
+from lakewarden.storage.paths import encode
+
 OPERATION = "lakewarden/operation"
+
+TABLE = "lakewarden/table"
+"""The table of a run that has only one."""
+
+OF_TABLES = "lakewarden.table/"
+"""Before a table's name: a run over several tables has such a tag for each, with the value `yes`, since a tag has one value."""
+
+USER = "lakewarden/user"
+"""The user of a run that has only one, encoded as in paths: any text is a user's id, and the pages split tags at `=`."""
+
+SCOPES = "lakewarden/scopes"
+"""The number of scopes of a run that names them."""
 
 SCOPE = "lakewarden/scope"
 """The scope of a run that has only one: the queue runs one run of a scope at a time (dagster.yaml)."""
@@ -48,3 +66,44 @@ _ON_SPARK: frozenset[Importance] = frozenset({"flush", "queued", "move", "compac
 def job_tags(operation: Importance) -> dict[str, str]:
     slot = SPARK if operation in _ON_SPARK else LIGHT
     return {OPERATION: operation, SLOT: slot, "dagster/priority": str(_PRIORITY[operation])}
+
+
+_TABLES_TAGGED = 20
+_TAG_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+"""What Dagster takes behind the slash of a tag's key."""
+
+
+def subject_tags(config: Mapping[str, object]) -> dict[str, str]:
+    """The tags that say which tables and scopes a run is for, from the config of its op, in whichever of its fields."""
+    tables, users = tables_in(config), _users_in(config)
+    several = [name for name in sorted(tables)[:_TABLES_TAGGED] if _TAG_NAME.fullmatch(name)]
+    exact = config.get("scopes")
+    return {
+        **({TABLE: tables.copy().pop()} if len(tables) == 1 else {OF_TABLES + name: "yes" for name in several}),
+        **({USER: encode(users.copy().pop(), folds_case=False)} if len(users) == 1 else {}),
+        **({SCOPES: str(_count(exact))} if isinstance(exact, Mapping) and exact else {}),
+    }
+
+
+def tables_in(config: Mapping[str, object]) -> set[str]:
+    """The names of the tables in an op's config."""
+    named = {str(name) for field in ("tables", "scopes") if isinstance(names := config.get(field), Iterable) for name in names}
+    one = config.get("table")
+    return named | ({str(one)} if one else set())
+
+
+def _users_in(config: Mapping[str, object]) -> set[str]:
+    one, scopes = config.get("user"), config.get("scopes")
+    exact = {user for users in scopes.values() for user in users} if isinstance(scopes, Mapping) else set()
+    return exact | ({str(one)} if one else set())
+
+
+def _count(scopes: Mapping[str, object]) -> int:
+    return sum(max(len(users), 1) for users in scopes.values() if isinstance(users, list))
+
+
+def tag_run(context: dg.OpExecutionContext, tags: Mapping[str, str]) -> None:
+    """Adds the tags that the run does not have yet: one that a person launched has only its job's."""
+    missing = {key: value for key, value in tags.items() if context.run.tags.get(key) != value}
+    if missing:
+        context.instance.add_run_tags(context.run_id, missing)

@@ -33,7 +33,7 @@ class VacuumConfig(ScopeSelection):
 def vacuum(
     context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
-    with declined():
+    with declined(context):
         book(context, lake, mount, _run(lake, config))
 
 

@@ -9,8 +9,8 @@ import dagster as dg
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.behind import named_tables
-from lakewarden.dagster.jobs.selection import op_config
-from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT
+from lakewarden.dagster.jobs.selection import named_by_run
+from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
@@ -53,10 +53,16 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
 
 
 def _request(mount: Mount, batch: Batch, settings: FlushSettings) -> dg.RunRequest:
+    config = {"scopes": batch.users}
     return dg.RunRequest(
         run_key=batch.key,
-        run_config={"ops": {"flush": {"config": {"scopes": batch.users}}}},
-        tags={SEEN_UNTIL: batch.seen_until.isoformat(), **_single(mount, batch), **_slot(batch, settings)},
+        run_config={"ops": {"flush": {"config": config}}},
+        tags={
+            SEEN_UNTIL: batch.seen_until.isoformat(),
+            **subject_tags(config),
+            **_single(mount, batch),
+            **_slot(batch, settings),
+        },
     )
 
 
@@ -72,21 +78,21 @@ def _single(mount: Mount, batch: Batch) -> dict[str, str]:
 
 
 def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime) -> list[FlushRun]:
-    """The active runs of flush_job, however they were started, and those that failed recently."""
+    """The active runs that flush, however they were started, and those that failed recently."""
     of_flush = {OPERATION: "flush", **mount.tags}
     active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
         dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
     )
-    return [_run(record) for record in [*active, *failed]]
+    return [_run(instance, mount, record) for record in [*active, *failed]]
 
 
-def _run(record: dg.RunRecord) -> FlushRun:
+def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord) -> FlushRun:
     run = record.dagster_run
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
-    return flush_run(op_config(run), seen_until, ended if run.is_finished else None)
+    return flush_run(named_by_run(instance, mount, run), seen_until, ended if run.is_finished else None)
 
 
 def queued_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
@@ -106,7 +112,8 @@ def cut_off_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: 
     if not ended:
         return dg.SkipReason("no run was cut off")
     context.update_cursor(max(record.update_timestamp for record in ended).replace(tzinfo=UTC).isoformat())
-    named = {str(table.name) for record in ended for table in named_tables(lake, op_config(record.dagster_run))}
+    named_by = [named_by_run(context.instance, mount, record.dagster_run) for record in ended]
+    named = {str(table.name) for run_config in named_by for table in named_tables(lake, run_config)}
     config = {"ops": {"record": {"config": {"tables": sorted(named)}}}}
     return dg.SensorResult(run_requests=[dg.RunRequest(run_config=config)])
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.storage.event_log import EventLogStorage
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
-from lakewarden.dagster.jobs.tags import OPERATION, SCOPE
+from lakewarden.dagster.jobs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.newcomers import _memory
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
@@ -86,6 +88,21 @@ def test_a_scope_in_a_run_is_not_submitted_again(chat: str, instance: dg.Dagster
     write(chat, "bob", 10, 11)
     (other,), _, _ = tick("flush_sensor", chat, instance)
     assert other.run_config["ops"]["flush"]["config"]["scopes"] == {MESSAGES: ["bob"]}
+
+
+@pytest.mark.parametrize("named", [{"dagster/partition": "ada"}, {RANGE_START: "ada", RANGE_END: "bob"}])
+def test_a_scope_that_is_being_materialized_is_not_submitted(
+    chat: str, instance: dg.DagsterInstance, named: dict[str, str]
+) -> None:
+    instance.add_dynamic_partitions(MESSAGES, list(USERS))
+    for user in ("ada", "eve"):
+        write(chat, user, 10, 11)
+    key, tags = dg.AssetKey(["chat", "messages"]), {OPERATION: "flush", **Mount(chat).tags, **named}
+    run = dg.DagsterRun("__ASSET_JOB", asset_selection=frozenset({key}), tags=tags, status=dg.DagsterRunStatus.STARTED)
+    instance.run_storage.add_run(run)
+    (request,), _, _ = tick("flush_sensor", chat, instance)
+    assert request.run_config["ops"]["flush"]["config"]["scopes"] == {MESSAGES: ["eve"]}
+    assert {TABLE: MESSAGES, USER: "eve", SCOPES: "1"}.items() <= request.tags.items()
 
 
 def test_a_failed_run_is_tried_again_but_not_at_once(chat: str, instance: dg.DagsterInstance) -> None:

@@ -1,0 +1,73 @@
+"""What *Materialize* does: each table as an asset that runs.
+
+A run of an asset books the same events as `flush_job`, by the same call, so Dagster must not add its own. The flush sensor keeps
+to `flush_job`: Dagster plans an asset's run partition by partition.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.dagster.jobs.behind import book_unchanged
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
+from lakewarden.dagster.jobs.selection import named_by
+from lakewarden.dagster.jobs.tags import OPERATION, subject_tags, tag_run
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import Operation, ScopeReport
+from lakewarden.scope import Scope, TableName
+
+PARTITIONS_PER_RUN = 500
+"""Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""
+
+POOL = "tables"
+"""Runs of assets carry no tags of a job, so their limit is a pool's."""
+
+_BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""On an output, Dagster's own mark of a step that logged its events itself: it then adds none, and what is downstream runs."""
+
+
+def build_table_assets(mount: Mount, specs: Sequence[dg.AssetSpec], catalog: Catalog) -> list[dg.AssetsDefinition]:
+    """An executable asset for each spec of a table."""
+    named = ((spec, mount.table_of(spec.key)) for spec in specs)
+    return [_executable(mount, spec, catalog.tables[name]) for spec, name in named if name]
+
+
+def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=spec.key.to_python_identifier(),
+        required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
+        specs=[spec],
+        backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN) if spec.partitions_def else None,
+        pool=POOL,
+        retry_policy=RETRIES,
+    )
+    def materialize(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        _materialize(context.op_execution_context, lake_of(context, mount), mount, table)
+        yield dg.MaterializeResult(metadata=_BOOKED)
+
+    return materialize
+
+
+def _materialize(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
+    """Flushes (of a STREAM table: evicts) the run's partitions, or the whole table, and books each of the scopes once."""
+    operation: Operation = "evict" if table.type == "STREAM" else "flush"
+    named = named_by(context, mount)
+    tag_run(context, {OPERATION: operation, **mount.tags, **subject_tags(named)})
+    with declined(context):
+        config = FlushConfig.model_validate(named)
+        reports = flush_by(lake, config) if operation == "flush" else _evict(lake, table.name, config)
+        reported = {report.scope for report in reports if report.outcome != "skipped"}  # another flush may have been first
+        wanted = [Scope(table.name)] if table.type == "SHARED" else config.exact()
+        book_unchanged(context, lake, mount, [scope for scope in wanted if scope not in reported], operation)
+        book(context, lake, mount, reports)
+
+
+def _evict(lake: Lakehouse, name: TableName, config: FlushConfig) -> list[ScopeReport]:
+    users = [scope.user for scope in config.exact()]
+    return [report for user in users or [None] for report in lake.evict(str(name), user=user)]
