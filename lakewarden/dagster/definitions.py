@@ -29,6 +29,7 @@ from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
+from lakewarden.dagster.jobs.restore_table import build_restore_jobs
 from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
@@ -75,7 +76,11 @@ def build_definitions(
     return dg.Definitions(
         assets=build_table_assets(mount, build_table_specs(mount, opened, catalog), catalog) if opened else [],
         asset_checks=checks,
-        jobs=[*(mounted(job, mount, resources) for job in JOBS), *([build_check_job(mount, checks)] if checks else [])],
+        jobs=[
+            *(mounted(job, mount, resources) for job in JOBS),
+            *build_restore_jobs(mount, catalog, resources),
+            *([build_check_job(mount, checks)] if checks else []),
+        ],
         schedules=[*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])],
         sensors=[
             *build_sensors(mount),

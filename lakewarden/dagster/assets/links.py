@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import dagster as dg
 from dagster_shared.yaml_utils import dump_run_config_yaml
 
-_PARTITION = "dagster/partition"
+from lakewarden.dagster.mount import Mount
+from lakewarden.scope import Scope, TableName
+
+PARTITION = "dagster/partition"
+"""The tag by which a run has a partition."""
+
+RESTORE = "restore_table"
+"""The op of every table's own restore job."""
 
 
-def launchpad(job: str, config: Mapping[str, object], partition: str | None = None) -> str:
+def launchpad(
+    job: str,
+    config: Mapping[str, object],
+    partition: str | None = None,
+    *,
+    op: str | None = None,
+    mount: Mount | None = None,
+) -> str:
     """The URL of a job's form, filled; relative to the web server, whatever its address and the code location's name.
 
     Args:
-        config: of the job's only op, which has the job's name without `_job`.
+        config: of the job's only op.
         partition: the partition that the form selects.
+        op: the op's name; without it, the job's name without `_job`.
+        mount: the warehouse whose job it is, unless `job` is the whole name.
     """
-    form = dump_run_config_yaml({"ops": {job.removesuffix("_job"): {"config": dict(config)}}}, sort_keys=False)
-    tags = {} if partition is None else {"tags[0][key]": _PARTITION, "tags[0][value]": partition}
-    return f"/guess/{job}/playground/setup?{urlencode({'config': form, **tags}, quote_via=quote)}"
+    name = mount.named(job) if mount else job
+    form = dump_run_config_yaml({"ops": {op or job.removesuffix("_job"): {"config": dict(config)}}}, sort_keys=False).strip()
+    tags = {} if partition is None else {"tags[0][key]": PARTITION, "tags[0][value]": partition}
+    return f"/guess/{name}/playground/setup?{urlencode({'config': form, **tags}, safe=':/,')}"
 
 
 def link(text: str, url: str) -> dg.MetadataValue:
-    """A link as metadata; `MetadataValue.url` would show the whole URL, and takes no relative one for a link's text."""
+    """A link as metadata. `MetadataValue.url` would show the whole URL as its text."""
     return dg.MetadataValue.md(f"[{text}]({url})")
+
+
+def restore_job_name(table: TableName) -> str:
+    return f"restore_{table.namespace}__{table.name}"
+
+
+def restore_form(mount: Mount, scope: Scope) -> str:
+    """The form that restores the scope, for people to type a version or a time into."""
+    return launchpad(restore_job_name(scope.table), {"to": ""}, scope.user, op=RESTORE, mount=mount)

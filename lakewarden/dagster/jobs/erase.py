@@ -13,7 +13,7 @@ from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.behind import book_behind
 from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import check_plan, plan_field
+from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
@@ -41,10 +41,12 @@ def erase(
         check_plan(config.plan, dry_run=config.dry_run)
         if config.dry_run:
             searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
+            plan_id = lake.plan_requested_erasure(config.request).plan_id
             context.add_output_metadata(
                 {
                     "user": config.request,
-                    "plan_id": lake.plan_requested_erasure(config.request).plan_id,
+                    "plan_id": plan_id,
+                    **apply_link(context, plan_id),
                     "findings": len(searched.findings),
                     "objects_searched": searched.objects,
                     "bytes_searched": searched.bytes,

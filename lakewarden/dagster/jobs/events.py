@@ -9,6 +9,7 @@ from itertools import groupby
 
 import dagster as dg
 
+from lakewarden.dagster.assets.links import link, restore_form
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
 from lakewarden.dagster.jobs.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
@@ -55,8 +56,14 @@ def _event(mount: Mount, booked: Booked) -> AssetEvent:
         mount.asset_key(report.scope.table),
         partition=report.scope.user,
         description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
-        metadata=scope_metadata(report, booked.history, booked.backlog),
+        metadata={**scope_metadata(report, booked.history, booked.backlog), **_restore_link(mount, report)},
     )
+
+
+def _restore_link(mount: Mount, report: ScopeReport) -> dict[str, dg.MetadataValue]:
+    if report.outcome != "done" or report.version is None:
+        return {}
+    return {"restore": link("to an earlier version", restore_form(mount, report.scope))}
 
 
 def with_histories(reports: Sequence[ScopeReport]) -> list[Booked]:

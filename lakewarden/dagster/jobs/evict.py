@@ -5,7 +5,8 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
+from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
+from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
@@ -14,9 +15,9 @@ from lakewarden.report import ScopeReport
 
 
 class EvictConfig(ScopeSelection):
-    """Which scopes of STREAM tables to evict from. By default all of them. Evicted rows cannot be restored."""
+    """Which scopes of STREAM tables to evict from. By default all of them, as a dry run. Evicted rows cannot be restored."""
 
-    dry_run: bool = Field(False, description="Only report how many rows would be removed.")
+    dry_run: bool = Field(True, description="Only report how many rows would be removed. Set it to false to remove them.")
     plan: str = plan_field()
 
 
@@ -25,7 +26,9 @@ def evict(
     context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, _run(lake, config))
+        reports = _run(lake, config)
+        book(context, lake, mount, reports)
+        context.add_output_metadata(plan_link(context, reports))
 
 
 def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
@@ -35,6 +38,8 @@ def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
     return lake.evict(*config.tables, user=config.user, dry_run=config.dry_run)
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Removes expired STREAM rows, now.")
+@dg.job(
+    executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Removes expired STREAM rows; dry run by default."
+)
 def evict_job() -> None:
     evict()

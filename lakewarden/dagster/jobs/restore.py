@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import check_plan, plan_field
+from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
@@ -30,15 +30,18 @@ class ToTimestamp(dg.Config):
     by: Literal["timestamp"] = "timestamp"
     timestamp: str = Field(description="The time in ISO 8601, such as 2026-11-21T08:30:00Z; without an offset it is UTC.")
 
-    def moment(self) -> datetime:
-        """Raises:
+
+def moment(text: str) -> datetime:
+    """A time as people write it into a form; without an offset it is UTC.
+
+    Raises:
         InvalidArgument: not a time. The launchpad cannot check it: Dagster checks constraints when the run has started.
-        """
-        try:
-            moment = datetime.fromisoformat(self.timestamp)
-        except ValueError as error:
-            raise InvalidArgument(f"timestamp {self.timestamp!r} is not a time: write it as 2026-11-21T08:30:00Z") from error
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(f"timestamp {text!r} is not a time: write it as 2026-11-21T08:30:00Z") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 class RestoreConfig(dg.Config):
@@ -50,7 +53,9 @@ class RestoreConfig(dg.Config):
     table: str = Field(description="The table, as namespace.table.")
     user: str | None = Field(None, description="The user of a USER table's scope. None with a timestamp: all users.")
     target: ToVersion | ToTimestamp = Field(
-        discriminator="by", description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}."
+        ToTimestamp(timestamp=""),
+        discriminator="by",
+        description="Where to: {version: {version: 3}} or {timestamp: {timestamp: 2026-11-21T08:30:00Z}}.",
     )
     discard_pending: bool = Field(
         False, description="Drop the scope's pending rows. By default they are flushed first, and the restore undoes them."
@@ -66,13 +71,15 @@ def restore(
     context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, _run(lake, config))
+        reports = _run(lake, config)
+        book(context, lake, mount, reports)
+        context.add_output_metadata(plan_link(context, reports))
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     target = config.target
     version = target.version if isinstance(target, ToVersion) else None
-    timestamp = target.moment() if isinstance(target, ToTimestamp) else None
+    timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
     options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)
     if config.plan:
         check_plan(config.plan, dry_run=config.dry_run)

@@ -9,26 +9,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from pydantic import Field
 
 from lakewarden.dagster.mount import Mount
-from lakewarden.errors import InvalidArgument
 from lakewarden.scope import TableName
-
-
-def plan_field() -> str:
-    """The config field for the id of a plan."""
-    found: str = Field(
-        "",
-        description="The `plan_id` that a dry run of this config showed: exactly that plan is applied, and scopes that have"
-        " changed since fail. Leave the other fields as they were.",
-    )
-    return found
-
-
-def check_plan(plan: str, *, dry_run: bool) -> None:
-    """Raises:
-    InvalidArgument: a plan is given to a dry run.
-    """
-    if plan and dry_run:
-        raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
 
 
 class ScopeSelection(dg.Config):

@@ -5,7 +5,8 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import ScopeSelection, check_plan, plan_field
+from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
+from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
@@ -34,7 +35,9 @@ def vacuum(
     context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, _run(lake, config))
+        reports = _run(lake, config)
+        book(context, lake, mount, reports)
+        context.add_output_metadata(plan_link(context, reports))
 
 
 def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:

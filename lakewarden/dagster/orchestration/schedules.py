@@ -59,4 +59,4 @@ def evict_minutely(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount
         return dg.SkipReason("an eviction is under way")
     if not lake.evict(dry_run=True):
         return dg.SkipReason("no row of a STREAM table has expired")
-    return dg.RunRequest()
+    return dg.RunRequest(run_config={"ops": {"evict": {"config": {"dry_run": False}}}})

@@ -21,10 +21,10 @@ MOUNT = "mount"
 
 
 class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
-    """Opens the warehouse for a run or a tick, and closes it at the end.
+    """The warehouse of this code location. Forms need not name it."""
 
-    Declare it as `lake: dg.ResourceParam[Lakehouse]`: user code gets the library's own object, without Dagster.
-    """
+    # Opened for a run or a tick, and closed at its end. Declared as `lake: dg.ResourceParam[Lakehouse]`, so that user code
+    # gets the library's own object, without Dagster. The docstring stands in every form.
 
     warehouse: str = Field(description="URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it.")
     spark: SparkResource

@@ -16,10 +16,9 @@ from lakewarden.spark.session import start_session
 
 
 class SparkResource(LazyPySparkResource):
-    """Starts Spark when a job first needs it; a run over a few small scopes never does.
+    """Spark's settings are those of lakewarden.toml; forms need not name them."""
 
-    Master, memory and the rest come from Lakewarden's own settings (lakewarden.toml, LAKEWARDEN_SPARK__…).
-    """
+    # The docstring stands in every form.
 
     spark_config: dict[str, Any] = Field(
         default_factory=dict, description="More Spark settings by their own names; they override lakewarden.toml."

@@ -17,11 +17,11 @@ KEY = dg.AssetKey(["chat", "typing"])
 
 def test_evict_books_each_scope_that_had_something(chat: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
     add_stream(chat, "ada", "bob")
-    assert run_job(evict_job, {"dry_run": True}).success
+    assert run_job(evict_job).success
     observed = [record.asset_observation for record in instance.fetch_observations(KEY, limit=10).records]
     assert sorted(one.partition or "" for one in observed if one) == ["ada", "bob"]
-    assert run_job(evict_job, {"user": "ada"}).success
-    assert run_job(evict_job).success
+    assert run_job(evict_job, {"user": "ada", "dry_run": False}).success
+    assert run_job(evict_job, {"dry_run": False}).success
     events = [record.asset_materialization for record in instance.fetch_materializations(KEY, limit=10).records]
     assert [event.partition for event in events if event] == ["bob", "ada"]
     assert all("rows_evicted=1" in str(event.metadata["metrics"].value) for event in events if event)

@@ -17,6 +17,7 @@ from lakewarden.dagster.jobs.optimize import OptimizeConfig, optimize_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import RecordConfig, record_job
 from lakewarden.dagster.jobs.restore import RestoreConfig, ToTimestamp, ToVersion, restore_job
+from lakewarden.dagster.jobs.restore_table import RestoreTableConfig
 from lakewarden.dagster.jobs.vacuum import VacuumConfig, vacuum_job
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
@@ -45,6 +46,7 @@ FORMS = [
     OptimizeConfig,
     VacuumConfig,
     RestoreConfig,
+    RestoreTableConfig,
     RecordConfig,
     ToVersion,
     ToTimestamp,
@@ -95,7 +97,6 @@ def test_a_filled_form_is_accepted(job: dg.JobDefinition, config: dict[str, obje
         (vacuum_job, {"dry_run": "no"}),
         (erase_job, {"user": "ada"}),
         (erase_job, {}),
-        (restore_job, {"table": "chat.messages"}),
         (restore_job, {"table": "chat.messages", "target": {"version": 3}}),
         (restore_job, {"table": "chat.messages", "target": {"version": {"version": 1}, "timestamp": {"timestamp": "x"}}}),
     ],
@@ -109,6 +110,7 @@ def test_what_destroys_is_a_dry_run_by_default() -> None:
     assert EraseConfig.model_fields["dry_run"].default is True
     assert VacuumConfig.model_fields["dry_run"].default is True
     assert RestoreConfig.model_fields["dry_run"].default is True
+    assert EvictConfig.model_fields["dry_run"].default is True
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

@@ -1,5 +1,7 @@
 """Every job over a real small warehouse: what it does there, and what Dagster then knows."""
 
+from urllib.parse import unquote
+
 import dagster as dg
 import pytest
 from deltalake import DeltaTable
@@ -148,7 +150,11 @@ def test_a_vacuum_does_what_the_preview_planned(chat: str, instance: dg.DagsterI
     write(chat, "ada", 0, 1)
     run_job(flush_job)
     now = {"retain_hours": 0.0, "force": True}
-    plan = plan_of(run_job(vacuum_job, now))
+    preview = run_job(vacuum_job, now)
+    plan = plan_of(preview)
+    output = next(event for event in preview.all_node_events if event.is_successful_output)
+    form = unquote(str(output.step_output_data.metadata["apply"].value))
+    assert all(line in form for line in ("dry_run: false", f"plan: {plan}", "force: true"))
     assert run_job(vacuum_job, {**now, "dry_run": False, "plan": plan}).success
     assert materialized(instance)[0].metadata["operation"].value == "vacuum"
 

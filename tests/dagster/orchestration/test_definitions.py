@@ -36,6 +36,9 @@ JOBS = {
     "run_queued_job",
     "prune_job",
 }
+OF_CHAT = {"check_job", "restore_chat__messages", "restore_chat__rooms"}
+"""Jobs that the tables of a warehouse bring."""
+
 SCHEDULES = {
     "evict_minutely": "* * * * *",
     "compact_hourly": "17 * * * *",
@@ -53,7 +56,7 @@ def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
     assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {"chat/messages", "chat/rooms"}
-    assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | {"check_job"}
+    assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | OF_CHAT
     assert {schedule.name: schedule.cron_schedule for schedule in repository.schedule_defs} == SCHEDULES
     assert {sensor.name for sensor in repository.sensor_defs if sensor.name != "default_automation_condition_sensor"} == SENSORS
     assert {check.name for check in repository.asset_graph.asset_check_keys} == CHECKS
@@ -127,7 +130,7 @@ def test_two_warehouses_stand_beside_each_other(chat: str, tmp_path: Path) -> No
     eu, us = dg.AssetKey(["eu", "lake", "chat", "messages"]), dg.AssetKey(["us", "chat", "messages"])
     assert (graph.get(eu).group_name, graph.get(us).group_name) == ("europe", "us_chat")
     names = {job.name for job in defs.get_repository_def().get_all_jobs()} - {"__ASSET_JOB"}
-    assert names == {f"{prefix}_{job}" for prefix in ("eu_lake", "us") for job in (*JOBS, "check_job")}
+    assert names == {f"{prefix}_{job}" for prefix in ("eu_lake", "us") for job in (*JOBS, *OF_CHAT)}
     with sqlite_instance(tmp_path / "dagster") as instance:
         (request,) = _tick(defs, "eu_lake_flush_sensor", instance)
         assert _tick(defs, "us_flush_sensor", instance) == []

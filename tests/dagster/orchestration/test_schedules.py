@@ -52,7 +52,8 @@ def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
 def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:
     assert tick(chat, instance) == (0, "there is no STREAM table")
     add_stream(chat, "ada")
-    assert tick(chat, instance) == (1, "")
+    (request,) = evaluate("evict_minutely", chat, instance).run_requests or []
+    assert request.run_config == {"ops": {"evict": {"config": {"dry_run": False}}}}
     instance.create_run_for_job(evict_job, tags={OPERATION: "evict", **Mount(chat).tags}, status=dg.DagsterRunStatus.STARTED)
     assert tick(chat, instance) == (0, "an eviction is under way")
 

@@ -1,0 +1,45 @@
+"""Plans in forms: a dry run makes one, and its run links to the form that applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.dagster.assets.links import launchpad, link
+from lakewarden.errors import InvalidArgument
+from lakewarden.report import ScopeReport
+
+
+def plan_field() -> str:
+    """The config field for the id of a plan."""
+    found: str = Field(
+        "",
+        description="The `plan_id` of a dry run of this form: exactly that plan is applied, and scopes that have changed since"
+        " fail. The dry run's own link, `apply`, fills the form with it.",
+    )
+    return found
+
+
+def check_plan(plan: str, *, dry_run: bool) -> None:
+    """Raises:
+    InvalidArgument: a plan is given to a dry run.
+    """
+    if plan and dry_run:
+        raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
+
+
+def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:
+    """The form of this run, filled with the plan that its dry run made: launching it applies exactly that plan."""
+    form = {name: value for name, value in context.op_config.items() if value is not None} | {"plan": plan_id}
+    if "dry_run" in form:
+        form["dry_run"] = False
+    partition = context.partition_key if context.has_partition_key else None
+    return {"apply": link("exactly this plan", launchpad(context.job_name, form, partition, op=context.op.name))}
+
+
+def plan_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+    """The same for a dry run's reports; nothing where nothing is planned."""
+    plan_id = next((report.plan_id for report in reports if report.outcome == "planned" and report.plan_id), None)
+    return apply_link(context, plan_id) if plan_id else {}

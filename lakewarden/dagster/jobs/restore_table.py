@@ -1,0 +1,116 @@
+"""A restore job for each table: its form has two fields and, where users are partitions, the selector of these.
+
+No `from __future__ import annotations`: Dagster reads the config class from the annotation.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.dagster.assets.links import RESTORE, restore_job_name
+from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, history_table
+from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.plans import plan_field, plan_link
+from lakewarden.dagster.jobs.restore import moment
+from lakewarden.dagster.jobs.tags import TABLE, job_tags
+from lakewarden.dagster.mount import Mount
+from lakewarden.errors import InvalidArgument
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import new_request
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.warehouse import cold_tables
+
+
+class RestoreTableConfig(dg.Config):
+    """The state to go back to. Nothing changes before a plan is given.
+
+    Left empty, the run lists the versions. With `to`, it shows which rows and files would come and go; its link `apply` fills
+    this form with the plan, and launching that does exactly what was shown.
+    """
+
+    to: Any = Field(  # a version is a number in YAML, a time is text
+        "", description="A version, such as 3, or a time, such as 2026-11-21T08:30:00Z; without an offset it is UTC."
+    )
+    plan: str = plan_field()
+
+
+@dg.op(name=RESTORE, retry_policy=RETRIES, description="Show what a restore of one scope would do, or do what was planned.")
+def restore_table(
+    context: dg.OpExecutionContext, config: RestoreTableConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
+    with declined(context):
+        scope = _scope(context, lake)
+        if config.to == "" and not config.plan:
+            versions = lake.table(str(scope.table)).history(user=scope.user, limit=HISTORY_ENTRIES)
+            context.add_output_metadata({"versions": history_table(versions)})
+            return
+        reports = _run(lake, scope, *parse_target(config.to), config.plan)
+        book(context, lake, mount, reports)
+        context.add_output_metadata(plan_link(context, reports))
+
+
+def _run(lake: Lakehouse, scope: Scope, version: int | None, timestamp: datetime | None, plan: str) -> list[ScopeReport]:
+    name, user = str(scope.table), scope.user
+    if plan:
+        return lake.apply(plan, only=new_request("restore", (name,), user=user, version=version, timestamp=timestamp))
+    return lake.restore(name, user=user, version=version, timestamp=timestamp, dry_run=True)
+
+
+def parse_target(to: object) -> tuple[int | None, datetime | None]:
+    """The version or the time that a form names.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    text = str(to).strip()
+    if text.isdecimal():
+        return int(text), None
+    try:
+        return None, moment(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(
+            f"to: {text!r} is neither a version, such as 3, nor a time, such as 2026-11-21T08:30:00Z"
+        ) from error
+
+
+def _scope(context: dg.OpExecutionContext, lake: Lakehouse) -> Scope:
+    """Raises:
+    InvalidArgument: the form selects no user of a table that has users.
+    """
+    table = lake.table(context.job_def.tags[TABLE]).table
+    if table.type == "SHARED":
+        return Scope(table.name)
+    if not context.has_partition_key:
+        raise InvalidArgument(f"{table.name} has a state for each user: select the user's partition in the form")
+    return Scope(table.name, context.partition_key)
+
+
+@dg.graph
+def restore_one_scope() -> None:
+    restore_table()
+
+
+def build_restore_jobs(mount: Mount, catalog: Catalog, resources: Mapping[str, object]) -> list[dg.JobDefinition]:
+    """One for each table that has versions."""
+    return [_job(mount, table, resources) for table in cold_tables(catalog)]
+
+
+def _job(mount: Mount, table: Table, resources: Mapping[str, object]) -> dg.JobDefinition:
+    return restore_one_scope.to_job(
+        name=mount.named(restore_job_name(table.name)),
+        description=f"Brings {_whose(table)} {table.name} back to a version or a time: first shows, then does exactly that.",
+        resource_defs=resources,
+        executor_def=dg.in_process_executor,
+        tags={**job_tags("restore"), **mount.tags, TABLE: str(table.name)},
+        partitions_def=None if table.type == "SHARED" else dg.DynamicPartitionsDefinition(name=mount.dotted(table.name)),
+    )
+
+
+def _whose(table: Table) -> str:
+    return "the rows of" if table.type == "SHARED" else "one user's rows of"
