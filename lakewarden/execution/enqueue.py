@@ -6,12 +6,13 @@ from lakewarden.catalog.moving import begin_move
 from lakewarden.errors import InvalidArgument
 from lakewarden.operations.evict import evict
 from lakewarden.operations.request import Selection
-from lakewarden.operations.scopes import named_tables, readable_targets
+from lakewarden.operations.scopes import named_tables
+from lakewarden.scope import Scope
 from lakewarden.specs import Queueable
 from lakewarden.state.job import Job
 from lakewarden.state.jobs import JobLog
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, check_scope
 
 
 def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection: Selection, to: str | None) -> Job:
@@ -31,7 +32,9 @@ def enqueue(warehouse: Warehouse, jobs: JobLog, operation: Queueable, selection:
             raise InvalidArgument("an export takes one user's tables, all of them: name the user, and no table")
         check_user(selection.user)
     else:
-        readable_targets(warehouse, warehouse.catalog.read(), selection.tables, selection.user)
+        for table in named_tables(warehouse.catalog.read(), selection.tables):
+            if selection.user is not None:
+                check_scope(table, Scope(table.name, selection.user))
     return jobs.enqueue(operation, selection.parameters)
 
 

@@ -288,7 +288,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         requires=_cold("DESCRIBE HISTORY"),
     ),
     StorageJob: StatementSpec(
-        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [DRY RUN]",
+        "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [LOOK] [DRY RUN]",
         "flushes or compacts tables, as jobs",
         _STORAGE,
         "job",
@@ -307,7 +307,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         audited=Audited("MOVE_TABLE", "table", "table"),
     ),
     Optimize: StatementSpec(
-        "OPTIMIZE t [ZORDER BY (…)] [FOR ALL USERS] [DRY RUN]",
+        "OPTIMIZE t [ZORDER BY (…)] [LOOK] [FOR ALL USERS] [DRY RUN]",
         "packs or sorts files",
         {"OPTIMIZE": upkeep.optimize},
         OnScopes("optimize"),
@@ -316,7 +316,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         requires=_cold("OPTIMIZE"),
     ),
     Vacuum: StatementSpec(
-        "VACUUM t [RETAIN n HOURS [FORCE]] [FOR ALL USERS] [DRY RUN]",
+        "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [FOR ALL USERS] [DRY RUN]",
         "removes files that no kept version needs",
         {"VACUUM": upkeep.vacuum},
         OnScopes("vacuum"),

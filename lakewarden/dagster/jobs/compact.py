@@ -4,13 +4,13 @@ import dagster as dg
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
-class CompactConfig(ScopeSelection):
+class CompactConfig(WithLook):
     """Which scopes to compact. A scope whose tail has too few small files is skipped."""
 
 
@@ -19,7 +19,7 @@ def compact(
     context: dg.OpExecutionContext, config: CompactConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, lake.compact(*config.tables, user=config.user))
+        book(context, lake, mount, lake.compact(*config.tables, user=config.user, look=config.look))
 
 
 @dg.job(

@@ -5,13 +5,13 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
 
-class OptimizeConfig(ScopeSelection):
+class OptimizeConfig(WithLook):
     """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run shows why."""
 
     zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
@@ -22,7 +22,7 @@ def optimize(
     context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, lake.optimize(*config.tables, user=config.user, zorder=config.zorder))
+        book(context, lake, mount, lake.optimize(*config.tables, user=config.user, zorder=config.zorder, look=config.look))
 
 
 @dg.job(

@@ -19,6 +19,14 @@ class ScopeSelection(dg.Config):
     user: str | None = Field(None, description="Only this user's scope of each of the tables.")
 
 
+class WithLook(ScopeSelection):
+    """Which scopes maintenance opens. By default those that may need it, by what the state knows of each."""
+
+    look: bool = Field(
+        False, description="Open each scope: this finds what other programs committed, and in a vacuum what dead writers left."
+    )
+
+
 def op_config(run: dg.DagsterRun) -> Mapping[str, object]:
     """The config of the run's only op; empty if the launchpad was left empty."""
     ops = run.run_config.get("ops")

@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
-from lakewarden.dagster.jobs.selection import ScopeSelection
+from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
@@ -14,7 +14,7 @@ from lakewarden.operations.request import PlanOptions, new_request
 from lakewarden.report import ScopeReport
 
 
-class VacuumConfig(ScopeSelection):
+class VacuumConfig(WithLook):
     """Which scopes to vacuum, and how much history to keep. By default, it lists the files and deletes nothing."""
 
     retain_hours: float | None = Field(
@@ -42,7 +42,11 @@ def vacuum(
 
 def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
     options = PlanOptions(
-        user=config.user, retain_hours=config.retain_hours, force=config.force, ignore_checks=config.ignore_checks
+        user=config.user,
+        retain_hours=config.retain_hours,
+        force=config.force,
+        ignore_checks=config.ignore_checks,
+        look=config.look,
     )
     if config.plan:
         check_plan(config.plan, dry_run=config.dry_run)
@@ -53,6 +57,7 @@ def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
         retain_hours=config.retain_hours,
         force=config.force,
         ignore_checks=config.ignore_checks,
+        look=config.look,
         dry_run=config.dry_run,
     )
 

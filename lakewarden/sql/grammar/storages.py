@@ -74,9 +74,10 @@ def storage(read: Reader) -> Statement:
 
 
 def _job(read: Reader, operation: Literal["flush", "compact"]) -> Statement:
-    if read.one_of("TABLE", "ALL") == "TABLE":
-        return StorageJob(operation, _qualified(read, operation), dry_run=read.word("DRY", "RUN"))
-    return StorageJob(operation, namespace=in_namespace(read), dry_run=read.word("DRY", "RUN"))
+    one = read.one_of("TABLE", "ALL") == "TABLE"
+    table, namespace = (_qualified(read, operation), None) if one else (None, in_namespace(read))
+    look = operation == "compact" and read.word("LOOK")
+    return StorageJob(operation, table, namespace, look, read.word("DRY", "RUN"))
 
 
 def _move(read: Reader) -> Statement:

@@ -39,7 +39,8 @@ def optimize(read: Reader) -> Statement:
     read.word("TABLE")
     table = read.ref()
     columns = tuple(read.listed(lambda: read.name("a column"))) if read.word("ZORDER", "BY") else ()
-    return Optimize(table, columns, **_manner(read))
+    look = read.word("LOOK")
+    return Optimize(table, columns, look=look, **_manner(read))
 
 
 def vacuum(read: Reader) -> Statement:
@@ -51,7 +52,8 @@ def vacuum(read: Reader) -> Statement:
         hours = read.number("a number of hours")
         read.expect("HOURS")
         force = read.word("FORCE")
-    return Vacuum(table, hours, force, **_manner(read))
+    look = read.word("LOOK")
+    return Vacuum(table, hours, force, look, **_manner(read))
 
 
 class _Manner(TypedDict):

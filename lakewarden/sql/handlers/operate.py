@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import pyarrow as pa
 
@@ -42,11 +41,10 @@ _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
 def storage_job(context: Context, statement: StorageJob) -> Started | Done | Rows:
     """Requests a job for each table that has work, and runs the jobs if the session waits."""
-    one = statement.table is not None
     tables = _in_namespace(context, statement) if statement.table is None else [context.table(statement.table)]
     if statement.dry_run:
-        return planned(context, Request(statement.operation, tuple(str(table.name) for table in tables)))
-    return _started(context, statement.operation, tables, several=not one)
+        return planned(context, Request(statement.operation, tuple(str(table.name) for table in tables), look=statement.look))
+    return _started(context, statement, tables)
 
 
 def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
@@ -63,16 +61,15 @@ def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
     return tables
 
 
-def _started(
-    context: Context, operation: Literal["flush", "compact"], tables: Sequence[Table], *, several: bool
-) -> Started | Done:
+def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -> Started | Done:
     """New jobs for the tables that have work and no active job."""
-    due = [table for table in tables if not _idle(context, operation, table)]
+    operation = statement.operation
+    due = [table for table in tables if not _idle(context, statement, table)]
     if not due:
         return Done(f"skipped: {_NOTHING[operation]}")
     jobs = {}
     for table in due:
-        job = _requested(context, operation, str(table.name))
+        job = _requested(context, operation, Selection((str(table.name),), look=statement.look))
         if job is None:
             continue
         jobs[table.name] = job
@@ -84,17 +81,17 @@ def _started(
     if context.wait:
         _check_done(context, ids)
     what = f"{operation} of {', '.join(map(str, jobs))}"
-    return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, several)
+    return Started(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, statement.table is None)
 
 
 def _state(context: Context) -> str:
     return "done" if context.wait else "queued"
 
 
-def _idle(context: Context, operation: str, table: Table) -> bool:
-    if operation == "flush":
+def _idle(context: Context, statement: StorageJob, table: Table) -> bool:
+    if statement.operation == "flush":
         return not _waits(context, table)
-    reports = Planner(context.services.operator()).look(Request("compact", (str(table.name),)))
+    reports = Planner(context.services.operator()).look(Request("compact", (str(table.name),), look=statement.look))
     return all(report.outcome == "skipped" for report in reports)
 
 
@@ -107,19 +104,17 @@ def _waits(context: Context, table: Table) -> bool:
         return True
 
 
-def _requested(
-    context: Context, operation: Queueable, *tables: str, user: str | None = None, to: str | None = None
-) -> Job | None:
+def _requested(context: Context, operation: Queueable, selection: Selection, to: str | None = None) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(context.warehouse, context.services.operator().jobs, operation, Selection(tables, user), to)
+        return enqueue(context.warehouse, context.services.operator().jobs, operation, selection, to)
     except AlreadyActive:
         return None
 
 
 def export_user_data(context: Context, _: ExportUserData) -> Started | Done:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
-    job = _requested(context, "export", user=context.principal.user)
+    job = _requested(context, "export", Selection(user=context.principal.user))
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
@@ -154,7 +149,7 @@ def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:
         return _told(f"move {table.name}", context.services.operator().cancel_move(table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
-    job = _requested(context, "move", str(table.name), to=statement.storage)
+    job = _requested(context, "move", Selection((str(table.name),)), statement.storage)
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
@@ -181,7 +176,7 @@ def apply_plan(context: Context, statement: ApplyPlan) -> Done:
 def optimize(context: Context, statement: Optimize) -> Done | Rows:
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
-    request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder)
+    request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder, look=statement.look)
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 
@@ -192,7 +187,8 @@ def _as_declared(table: Table, name: str) -> str:
 def vacuum(context: Context, statement: Vacuum) -> Done | Rows:
     table = context.table(statement.table)
     hours, force = statement.retain_hours, statement.force
-    request = Request("vacuum", (str(table.name),), _whose(context, table, statement), retain_hours=hours, force=force)
+    user = _whose(context, table, statement)
+    request = Request("vacuum", (str(table.name),), user, retain_hours=hours, force=force, look=statement.look)
     return _files(preview(context, request).reports) if statement.dry_run else _run_now(context, request)
 
 

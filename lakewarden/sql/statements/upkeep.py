@@ -15,6 +15,8 @@ class StorageJob(Statement):
     operation: Literal["flush", "compact"]
     table: Ref | None = None
     namespace: str | None = None
+    look: bool = False
+    """Of a compaction: opens each scope."""
     dry_run: bool = False
 
 
@@ -29,12 +31,16 @@ class MoveTable(OnTable):
 @dataclass(frozen=True)
 class Optimize(OnScopes):
     zorder: tuple[str, ...] = ()
+    look: bool = False
+    """Opens each scope, also those in which nothing is to do by what the state knows."""
 
 
 @dataclass(frozen=True)
 class Vacuum(OnScopes):
     retain_hours: float | None = None
     force: bool = False
+    look: bool = False
+    """As in `Optimize`."""
 
 
 @dataclass(frozen=True)
