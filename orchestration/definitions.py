@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lakewarden.dagster.code_location import defs
+from lakewarden.dagster.definitions import build_code_location
 
-__all__ = ["defs"]
+defs = build_code_location()

@@ -31,14 +31,15 @@ from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.restore_table import build_restore_jobs
 from lakewarden.dagster.jobs.vacuum import vacuum_job
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import Mount, Pools
+from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.dagster.resources.spark import SparkResource
-from lakewarden.errors import InvalidArgument
+from lakewarden.dagster.variables import value_of
 from lakewarden.settings import load_settings
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
@@ -46,6 +47,7 @@ from lakewarden.warehouse import STATE, Warehouse
 
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"
+WEBHOOK = "LAKEWARDEN_ALERT_WEBHOOK"
 
 JOBS = (
     flush_job,
@@ -64,11 +66,33 @@ JOBS = (
 
 
 def build_definitions(
-    warehouse: str | None = None, *, key_prefix: Sequence[str] = (), group: str | None = None, spark: SparkResource | None = None
+    warehouse: str | None = None,
+    *,
+    key_prefix: Sequence[str] = (),
+    group: str | None = None,
+    pools: Pools = Pools(),
+    spark: SparkResource | None = None,
+    on_failure: OnFailure | None = None,
 ) -> dg.Definitions:
-    """See `lakewarden.dagster.build_definitions`."""
+    """The definitions of one warehouse. Those of several merge, if their prefixes differ.
+
+    Args:
+        warehouse: its URI: a directory, or `s3://bucket/prefix` (also `gs://`, `abfss://`); or an `EnvVar` with it. It need
+            not exist yet. Without it, as for the command line: the one that `LAKEWARDEN_WAREHOUSE` names, else `./warehouse`;
+            and `LAKEWARDEN_ALERT_WEBHOOK`, if it is set, for `on_failure`.
+        key_prefix: stands in front of every asset key, and of the names of jobs, sensors, schedules, resources and partitions.
+            Without it, asset keys are `[namespace, table]`.
+        group: the group of all assets; without it, one for each namespace.
+        pools: the concurrency pools of the steps.
+        spark: a Spark resource of the deployment's own, instead of one with Lakewarden's settings.
+        on_failure: is called for each run that failed for good: a `Webhook`, or a function that takes a `FailedRun`.
+
+    Raises:
+        InvalidArgument: the URI or the prefix is not valid, or a variable is not set.
+    """
     configured = warehouse or _of_environment()
-    mount = Mount(canonical(_at_load(configured)), tuple(key_prefix), group)
+    hook = on_failure or (None if warehouse else _webhook_of_environment())
+    mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools)
     opened = _open(mount.uri)
     catalog = opened.catalog.read() if opened else Catalog()
     checks = build_table_checks(mount, catalog)
@@ -86,8 +110,17 @@ def build_definitions(
             *build_sensors(mount),
             build_catalog_sensor(mount, catalog.version),
             *([build_check_sensor(mount)] if checks else []),
+            *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],
         resources=shared_resources(mount, resources),
+    )
+
+
+def build_code_location() -> dg.Definitions:
+    """All that a code location with nothing else needs: the warehouse of the environment, and an executor."""
+    return dg.Definitions.merge(
+        build_definitions(),
+        dg.Definitions(executor=dg.in_process_executor),  # of assets' runs: a step in a process of its own may start its own JVM
     )
 
 
@@ -96,16 +129,8 @@ def _of_environment() -> str:
     return dg.EnvVar(VARIABLE) if VARIABLE in os.environ else DEFAULT
 
 
-def _at_load(warehouse: str) -> str:
-    """Raises:
-    InvalidArgument: the environment variable is not set.
-    """
-    if not isinstance(warehouse, dg.EnvVar):
-        return warehouse
-    found = warehouse.get_value()
-    if found is None:
-        raise InvalidArgument(f"the environment variable {warehouse.env_var_name} names a warehouse, and is not set")
-    return found
+def _webhook_of_environment() -> Webhook | None:
+    return Webhook(dg.EnvVar(WEBHOOK)) if WEBHOOK in os.environ else None
 
 
 def _open(uri: str) -> Warehouse | None:

@@ -18,6 +18,18 @@ _PART = re.compile("[A-Za-z0-9_]+")
 
 
 @dataclass(frozen=True)
+class Pools:
+    """Dagster's concurrency pools of the steps. Their limits are the deployment's."""
+
+    spark: str | None = None
+    """Of operations that may start a JVM; None: limited by the tag `lakewarden/slot` alone."""
+    tables: str = "tables"
+    """Of the tables' assets: their runs carry no tags of a job."""
+    checks: str = "checks"
+    """Of checks that are run one by one, for the same reason."""
+
+
+@dataclass(frozen=True)
 class Mount:
     """A warehouse in a deployment. Those of one deployment have different prefixes, so none of their names clash.
 
@@ -31,6 +43,7 @@ class Mount:
     """In front of every asset key, and of the names of jobs, sensors, schedules, resources and partitions."""
     group: str | None = None
     """The group of all assets; None: one for each namespace."""
+    pools: Pools = Pools()
 
     def __post_init__(self) -> None:
         for part in self.key_prefix:

@@ -87,7 +87,7 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
         name=check_step(mount, name),
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in DESCRIPTIONS.items()],
-        pool="checks",  # runs of single checks carry no tags of a job, so their limit is a pool's
+        pool=mount.pools.checks,
         can_subset=True,
     )
     def check(context: dg.AssetCheckExecutionContext, config: CheckConfig) -> Iterator[dg.AssetCheckResult]:

@@ -46,7 +46,11 @@ def raise_failures(reports: Sequence[ScopeReport]) -> None:
     first = failed[0]
     raise dg.Failure(
         description=f"{len(failed)} of {len(reports)} scopes failed; the first, {first.scope}: {_fault(first)}",
-        metadata={"failed": len(failed), "failed scopes": scopes_table(failed[:_SHOWN], _fault)},
+        metadata={
+            "code": first.fault.code if first.fault else "",
+            "failed": len(failed),
+            "failed scopes": scopes_table(failed[:_SHOWN], _fault),
+        },
         allow_retries=any(report.fault.transient for report in failed if report.fault),
     )
 

@@ -25,9 +25,6 @@ from lakewarden.scope import Scope, TableName
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""
 
-POOL = "tables"
-"""Runs of assets carry no tags of a job, so their limit is a pool's."""
-
 _BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """On an output, Dagster's own mark of a step that logged its events itself: it then adds none, and what is downstream runs."""
 
@@ -44,7 +41,7 @@ def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefi
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         specs=[spec],
         backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN) if spec.partitions_def else None,
-        pool=POOL,
+        pool=mount.pools.tables,
         retry_policy=RETRIES,
     )
     def materialize(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:

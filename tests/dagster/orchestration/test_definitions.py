@@ -10,9 +10,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+import lakewarden.dagster
 from lakewarden.catalog.model import Column
-from lakewarden.dagster import build_definitions
-from lakewarden.dagster.definitions import VARIABLE
+from lakewarden.dagster import Pools, WarehouseComponent, build_definitions
+from lakewarden.dagster.definitions import VARIABLE, WEBHOOK
 from lakewarden.dagster.jobs.tags import SCOPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
@@ -110,7 +111,7 @@ def test_the_environment_names_the_warehouse_if_nothing_else_does(chat: str, mon
     assert dg.AssetKey(["chat", "messages"]) in defs.get_repository_def().asset_graph.get_all_asset_keys()
     assert defs.get_repository_def().get_env_vars_by_top_level_resource() == {VARIABLE: {"lake"}}, "the pages show its name"
     monkeypatch.delenv(VARIABLE)
-    with pytest.raises(InvalidArgument, match=f"{VARIABLE} names a warehouse, and is not set"):
+    with pytest.raises(InvalidArgument, match=f"{VARIABLE} is not set"):
         build_definitions(dg.EnvVar(VARIABLE))
     with pytest.raises(InvalidArgument, match="'e-u' is not a name"):
         build_definitions(chat, key_prefix=["e-u"])
@@ -122,8 +123,8 @@ def test_two_warehouses_stand_beside_each_other(chat: str, tmp_path: Path) -> No
     for user in ("ada", "bob"):
         write(chat, user, 10, 11)
     defs = dg.Definitions.merge(
-        build_definitions(chat, key_prefix=["eu", "lake"], group="europe"),
-        build_definitions(str(tmp_path / "us"), key_prefix=["us"]),
+        build_definitions(chat, key_prefix=["eu", "lake"], group="europe", pools=Pools(spark="jvm")),
+        build_definitions(str(tmp_path / "us"), key_prefix=["us"], pools=Pools(spark="jvm")),
     )
     dg.Definitions.validate_loadable(defs)
     graph = defs.get_repository_def().asset_graph
@@ -146,6 +147,26 @@ def test_two_warehouses_stand_beside_each_other(chat: str, tmp_path: Path) -> No
         assert set(instance.get_dynamic_partitions("eu.lake.chat.messages")) == {"ada", "bob"}
         checks = defs.resolve_job_def("us_check_job").execute_in_process(instance=instance)
         assert {one.asset_key.path[0] for one in checks.get_asset_check_evaluations()} == {"us"}
+
+
+def test_a_component_is_the_same_as_the_call(chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "WarehouseComponent" in dir(lakewarden.dagster), "dg looks for components by it"
+    attributes = {
+        "warehouse": chat,
+        "key_prefix": ["eu"],
+        "group": "europe",
+        "spark_pool": "jvm",
+        "alert_webhook": "http://there",
+    }
+    defs = WarehouseComponent.from_attributes_dict(attributes=attributes).build_defs(dg.ComponentTree.for_test().load_context)
+    repository = defs.get_repository_def()
+    pools = {name: repository.get_job(f"eu_{name}_job").graph.node_named(name).definition.pools for name in ("flush", "restore")}
+    assert pools == {"flush": {"jvm"}, "restore": set()}, "a restore starts no JVM"
+    assert repository.has_sensor_def("eu_alert_sensor")
+    monkeypatch.setenv(WEBHOOK, "http://there")
+    assert not build_definitions(chat).get_repository_def().has_sensor_def("alert_sensor"), "only of the default warehouse"
+    monkeypatch.setenv(VARIABLE, chat)
+    assert build_definitions().get_repository_def().has_sensor_def("alert_sensor")
 
 
 def _tick(defs: dg.Definitions, name: str, instance: dg.DagsterInstance) -> list[dg.RunRequest]:

@@ -1,0 +1,83 @@
+"""A warehouse as a component: `dg scaffold defs lakewarden.dagster.WarehouseComponent NAME`, and no Python."""
+
+from __future__ import annotations
+
+import re
+
+import dagster as dg
+from dagster.components.component_scaffolding import scaffold_component
+from pydantic import BaseModel, Field
+
+from lakewarden.dagster.definitions import build_definitions
+from lakewarden.dagster.mount import Pools
+from lakewarden.dagster.orchestration.alerts import Webhook
+from lakewarden.dagster.resources.spark import SparkResource
+
+_WAREHOUSE = "URI of the warehouse: a directory, or s3://, gs://, abfss://. No credentials in it. It need not exist yet."
+_PREFIX = (
+    "In front of every asset key, and of the names of jobs, sensors, schedules, resources and partitions."
+    " Different for each warehouse of a deployment; empty: asset keys are [namespace, table]."
+)
+
+
+class ScaffoldParameters(BaseModel):
+    """What `dg scaffold defs` takes."""
+
+    warehouse: str = Field("./warehouse", description=_WAREHOUSE)
+    key_prefix: str | None = Field(None, description="In front of every name; by default the name of the new directory.")
+
+
+class WarehouseScaffolder(dg.Scaffolder[ScaffoldParameters]):
+    """Writes a component whose key prefix is its directory's name, so that two of them do not clash."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldParameters]:
+        return ScaffoldParameters
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParameters]) -> None:
+        prefix = request.params.key_prefix
+        if prefix is None:
+            prefix = re.sub("[^A-Za-z0-9_]", "_", request.target_path.name)
+        attributes = {"warehouse": request.params.warehouse, "key_prefix": [prefix] if prefix else []}
+        scaffold_component(request, attributes)
+
+
+@dg.scaffold_with(WarehouseScaffolder)
+class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
+    """A Lakewarden warehouse: its tables as assets, their users as partitions, and what keeps them healthy: jobs, sensors,
+    schedules and checks.
+
+    The tables are read when the code location loads; `catalog_sensor` reloads it when there are new ones.
+    """
+
+    warehouse: str = Field(description=_WAREHOUSE, examples=["s3://lake/prod", "{{ env.LAKEWARDEN_WAREHOUSE }}"])
+    key_prefix: list[str] = Field(default_factory=list, description=_PREFIX, examples=[["eu"]])
+    group: str | None = Field(default=None, description="The group of all assets; without it, one for each namespace.")
+    spark_pool: str | None = Field(default=None, description="The concurrency pool of operations that may start a JVM.")
+    tables_pool: str = Field(default="tables", description="The concurrency pool of the tables' assets.")
+    checks_pool: str = Field(default="checks", description="The concurrency pool of the tables' checks.")
+    spark_config: dict[str, str] = Field(
+        default_factory=dict, description="Spark settings by their own names; they override lakewarden.toml."
+    )
+    alert_webhook: str | None = Field(
+        default=None,
+        description="URL that gets a JSON body for every run that failed for good. Take a secret one from the environment.",
+        examples=["{{ env.ALERT_WEBHOOK }}"],
+    )
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        return dg.ComponentTypeSpec(
+            tags=["delta lake", "lakehouse", "maintenance"],
+            produces=["asset", "asset_check", "job", "schedule", "sensor", "resource"],
+        )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # Dagster's signature
+        return build_definitions(
+            self.warehouse,
+            key_prefix=self.key_prefix,
+            group=self.group,
+            pools=Pools(spark=self.spark_pool, tables=self.tables_pool, checks=self.checks_pool),
+            spark=SparkResource(spark_config=self.spark_config),
+            on_failure=Webhook(self.alert_webhook) if self.alert_webhook else None,
+        )

@@ -1,0 +1,126 @@
+"""Reports runs that failed for good: to a webhook, or to any function."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from urllib.parse import urlsplit
+
+import dagster as dg
+import msgspec
+
+from lakewarden.dagster.jobs.selection import named_by_run
+from lakewarden.dagster.jobs.tags import tables_in
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
+from lakewarden.dagster.variables import value_of
+from lakewarden.errors import InvalidArgument
+from lakewarden.scope import Scope, TableName
+
+_SHOWN = 100
+"""Scopes that a report names: bodies stay small, and the run's page has them all."""
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that failed, and will not be retried."""
+
+    warehouse: str
+    job: str
+    run_id: str
+    url: str
+    """The run's page; without its address if `LAKEWARDEN_DAGSTER_URL` is not set."""
+    tables: tuple[str, ...]
+    """Those that failed; those that the run was for, if its failure names none. Empty: the whole warehouse."""
+    scopes: tuple[str, ...]
+    """The scopes that failed, as `namespace.table[user]`: the first hundred."""
+    code: str | None
+    """The error code (docs/reference/errors.md); None if the run failed outside of Lakewarden, as by the loss of its process."""
+    message: str
+
+    @property
+    def text(self) -> str:
+        """All of it in a line, for people."""
+        return f"{self.job} failed on {self.warehouse}: {self.message} {self.url}"
+
+
+OnFailure = Callable[[FailedRun], None]
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Posts a JSON object: the fields of `FailedRun`, and a `text`, which is what Slack and others show."""
+
+    url: str = field(repr=False)
+    """http or https, or an `EnvVar` with it; it may be a secret, so no message shows it."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More headers, such as `Authorization`; the values may be `EnvVar`s."""
+    timeout_seconds: float = 10.0
+
+    def __call__(self, failed: FailedRun) -> None:
+        """Raises:
+        InvalidArgument: a variable is not set, or the URL is not one of HTTP.
+        OSError: no server there accepts it.
+        """
+        url = value_of(self.url)
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise InvalidArgument("the webhook's URL must begin with http:// or https://: give the address that takes the POST")
+        headers = {"Content-Type": "application/json", **{name: value_of(value) for name, value in self.headers.items()}}
+        body = msgspec.json.encode({"text": failed.text, **asdict(failed)})
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=self.timeout_seconds):
+            pass
+
+
+def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: OnFailure) -> dg.SensorDefinition:
+    """A sensor that calls the function once for each failed run of the warehouse.
+
+    Args:
+        tables: of the warehouse: runs that were started from an asset's page have no tags of a job.
+    """
+    keys = {mount.asset_key(table) for table in tables}
+
+    @dg.run_failure_sensor(name=mount.named("alert_sensor"), default_status=dg.DefaultSensorStatus.RUNNING)
+    def alert_sensor(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        """Reports runs of this warehouse that failed, to the webhook or function that the deployment gives."""
+        run = context.dagster_run
+        if keys.isdisjoint(_selected(run)) and run.tags.items().isdisjoint(mount.tags.items()):
+            return dg.SkipReason(f"run {run.run_id} is not of this warehouse")
+        if run.tags.get("dagster/will_retry") == "true":
+            return dg.SkipReason(f"run {run.run_id} will be retried")
+        on_failure(_failed_run(context, mount))
+        return None
+
+    return alert_sensor
+
+
+def _selected(run: dg.DagsterRun) -> set[dg.AssetKey]:
+    return {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
+
+
+def _failed_run(context: dg.RunFailureSensorContext, mount: Mount) -> FailedRun:
+    run = context.dagster_run
+    found = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
+    failure = next((one for one in found if one), None)
+    said = failure.metadata if failure else {}
+    code = said.get("code")
+    scopes = list(_failed_scopes(said.get("failed scopes")))
+    tables = {str(scope.table) for scope in scopes} or tables_in(named_by_run(context.instance, mount, run))
+    return FailedRun(
+        warehouse=mount.uri,
+        job=run.job_name,
+        run_id=run.run_id,
+        url=f"{os.environ.get(DAGSTER_URL, '').rstrip('/')}/runs/{run.run_id}",
+        tables=tuple(sorted(tables)),
+        scopes=tuple(str(scope) for scope in scopes[:_SHOWN]),
+        code=code.value if isinstance(code, dg.TextMetadataValue) else None,
+        message=(failure and failure.description) or context.failure_event.message or "",
+    )
+
+
+def _failed_scopes(table: object) -> Iterator[Scope]:
+    """As `failures.raise_failures` writes them."""
+    if isinstance(table, dg.TableMetadataValue):
+        for record in table.records:
+            yield Scope(TableName.parse(str(record.data["table"])), str(record.data["user"]) or None)
