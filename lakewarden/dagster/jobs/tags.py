@@ -27,6 +27,9 @@ SCOPES = "lakewarden/scopes"
 SCOPE = "lakewarden/scope"
 """The scope of a run that has only one: the queue runs one run of a scope at a time (dagster.yaml)."""
 
+QUEUED_BEHIND = "lakewarden/queued_behind"
+"""On a run that waits or waited in the queue: the runs that held its slots."""
+
 SEEN_UNTIL = "lakewarden/seen_until"
 """On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 

@@ -31,16 +31,23 @@ _SHOWN = 3
 
 def holders(instance: dg.DagsterInstance) -> str:
     """Which runs hold the slots of the queue, and since when, as text for people; empty when none does."""
-    held = instance.get_run_records(dg.RunsFilter(statuses=_IN_PROCESS), limit=_SHOWN + 1, ascending=True)
-    runs = ", ".join(_shown(record) for record in held[:_SHOWN])
-    more = ", and more" if len(held) > _SHOWN else ""
-    return f"running: {runs}{more}" if runs else ""
+    runs = shown(in_process(instance))
+    return f"running: {runs}" if runs else ""
+
+
+def in_process(instance: dg.DagsterInstance) -> Sequence[dg.RunRecord]:
+    """The runs that hold slots, the oldest first."""
+    return instance.get_run_records(dg.RunsFilter(statuses=_IN_PROCESS), ascending=True)
+
+
+def shown(records: Sequence[dg.RunRecord]) -> str:
+    """The first of the runs, and since when they run, as text for people."""
+    return ", ".join(map(_shown, records[:_SHOWN])) + (", and more" if len(records) > _SHOWN else "")
 
 
 def _shown(record: dg.RunRecord) -> str:
-    since = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.update_timestamp
-    run = record.dagster_run
-    return f"{run.job_name} {run.run_id[:8]} ({run.status.value.lower()}, since {since:%H:%M:%S} UTC)"
+    since = datetime.fromtimestamp(record.start_time, UTC) if record.start_time else record.create_timestamp
+    return f"{record.dagster_run.job_name} {record.dagster_run.run_id[:8]} (since {since:%H:%M:%S} UTC)"
 
 
 _CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]

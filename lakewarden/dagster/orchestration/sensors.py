@@ -15,15 +15,17 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.queue import queue_sensor
 from lakewarden.dagster.orchestration.runs import UNDER_WAY, cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
 
 
 def build_sensors(mount: Mount) -> list[dg.SensorDefinition]:
-    """Those that start runs of the warehouse's jobs."""
+    """Those that start runs of the warehouse's jobs, and the one that says what waiting runs wait for."""
     return [
         build_sensor(mount, flush_sensor, "flush_job", seconds=15),
+        build_sensor(mount, queue_sensor, None, seconds=15),
         build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
         build_sensor(mount, cut_off_sensor, "record_job", seconds=30),
         build_sensor(mount, users_sensor, "record_job", seconds=30),

@@ -48,7 +48,7 @@ SCHEDULES = {
     "prune_nightly": "50 3 * * *",
     "check_nightly": "10 1 * * *",
 }
-SENSORS = {"flush_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor", "check_sensor"}
+SENSORS = {"flush_sensor", "queue_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor", "check_sensor"}
 CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
 
 
