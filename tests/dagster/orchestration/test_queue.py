@@ -10,8 +10,8 @@ import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from lakewarden.dagster.jobs.compact import compact_job
+from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.optimize import optimize_job
-from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.tags import QUEUED_BEHIND
 from lakewarden.dagster.mount import Mount
 from tests.dagster.orchestration.test_sensors import tick
@@ -35,10 +35,10 @@ def test_a_waiting_run_names_the_runs_that_hold_its_slots(chat: str, instance: d
 
     assert tick("queue_sensor", chat, instance)[1] == "no run waits"
     holder = run(compact_job, dg.DagsterRunStatus.STARTED)
-    waiting, free = run(optimize_job, dg.DagsterRunStatus.QUEUED), run(restore_job, dg.DagsterRunStatus.QUEUED)
+    waiting, free = run(optimize_job, dg.DagsterRunStatus.QUEUED), run(evict_job, dg.DagsterRunStatus.QUEUED)
     said = tick("queue_sensor", chat, instance)[1]
     assert f"optimize_job {waiting[:8]} waits behind compact_job {holder[:8]} (since " in said
-    assert f"restore_job {free[:8]} waits behind no run" in said
+    assert f"evict_job {free[:8]} waits behind no run" in said
     tags = {run.run_id: run.tags.get(QUEUED_BEHIND, "") for run in instance.get_runs()}
     assert tags[waiting].startswith(f"compact_job {holder[:8]} (since ")
     assert tags[free] == ""
