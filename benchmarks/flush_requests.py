@@ -21,25 +21,40 @@ Flush = list[Request]
 """The requests of one flush to the store."""
 
 _PURPOSES = [
-    (r"_delta_log/_last_checkpoint", "where the last checkpoint is, and what is in it"),
-    (r"checkpoint.*\.parquet", "the checkpoint: the last one, and the next, which is made from it"),
+    (r".* .*_delta_log/_last_checkpoint", "where the last checkpoint is, and what is in it"),
+    (r".* .*checkpoint.*\.parquet", "the checkpoint: the last one, and the next, which is made from it"),
+    (r"CREATE .*_delta_log/\d+\.json", "the commit"),
     (
-        r"_delta_log/\d+\.json",
-        "commits: a look at the last one, the new one, a look above it; for a checkpoint those since the last",
+        r"GET .*_delta_log/\d+\.json",
+        "commits: that the last one is still there, that nothing is above the new one; for a checkpoint those since the last",
     ),
-    (r"_delta_log/", "which commits there are (delta-rs)"),
-    (r"batch-.*\.parquet", "the data file; a merge also reads those it replaces"),
-    (r"manifest\.json", "the manifest beside the table, which keeps the version for the next flush"),
-    (r"\.lakewarden-", "the storage's marker and floor, once a job"),
-    (r"/known/", "the floor in the state, once a job and table"),
-    (r"/log/.*/segments", "the scope's rows in the log; headers of new segments, once a job"),
-    (r"/log/.*/cuts", "what of the log is settled, once a job and table"),
-    (r"/log/", "listing the log, once a job and table; cleaning it"),
-    (r"/scopes/", "the registry of flushed users, once a job and table"),
-    (r"/catalog/", "the catalog, once a job"),
-    (r"/jobs/", "the job's record, once a job"),
-    (r"", "deleting what is settled, once a job and table"),
+    (r".* .*_delta_log/", "which commits there are (delta-rs)"),
+    (r"GET .*batch-.*\.parquet", "the data files that a merge replaces"),
+    (r"PUT .*batch-.*\.parquet", "the data file"),
+    (r"GET .*manifest\.json", "the scope's version, as it is kept beside the table"),
+    (r"PUT .*manifest\.json", "the scope's version, kept for the next flush"),
+    (r"GET .*\.lakewarden-owner", "the storage's marker: that the commits went to the storage, and it is the same one"),
+    (
+        r"LIST .*\.lakewarden-floor",
+        "the storage's floor: that the storage is there, and no part of the warehouse older than another",
+    ),
+    (r"CREATE .*\.lakewarden-floor", "the storage's floor: how far it is settled"),
+    (r"CREATE .*/known/", "the floor in the state: the same"),
+    (r".* .*/known/", "the floor in the state, which a process reads once"),
+    (r"GET .*/log/.*/segments", "new segments of the log: whose rows they hold, and the rows of a tiny one"),
+    (r"GET .*/log/.*/cuts", "the newest cut of the log, which a process that settled before knows"),
+    (r"LIST .*/log/.*/cuts", "that the cut on which the view of the log rests is still the newest"),
+    (r"CREATE .*/log/.*/cuts", "the next cut: what is settled"),
+    (r"LIST .*/log/[^/]+/", "that the new cut counts, and what it leaves to be removed"),
+    (r"LIST .*/log/", "which logs have rows"),
+    (r"CREATE .*/log/.*/history", "the settled rows, kept for subscribers"),
+    (r".* .*/scopes/", "the registry of scopes, which a process reads before its first flush of a user"),
+    (r".* .*/catalog/", "the catalog: what tables there are, and where"),
+    (r"CREATE .*/jobs/", "the job's record"),
+    (r"DELETE ", "removing what is settled, by one request for each storage"),
+    (r"", "opening the warehouse"),
 ]
+"""What requests are for, by kind and key."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +81,14 @@ def of_scope(flush: Flush) -> int:
     return len(_own_requests(flush))
 
 
-def cycle_mean(counted: Counted) -> float:
+def of_job(flush: Flush) -> int:
+    """The number of the others, which a job makes once, however many scopes it has."""
+    return len(flush) - of_scope(flush)
+
+
+def cycle_mean(counted: Counted, of: Callable[[Flush], int] = of_scope) -> float:
     """The mean of a process's flushes over one cycle, its first one included."""
-    steady, alone = (mean(map(of_scope, flushes)) for flushes in (counted.steady, counted.alone))
+    steady, alone = (mean(map(of, flushes)) for flushes in (counted.steady, counted.alone))
     return steady + (alone - steady) / _CYCLE
 
 
@@ -88,7 +108,8 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
         "a process's first: mean (least, most)",
         "a process's first included",
         "once a job",
-        "a million flushes of a scope, and of a job, at S3's list prices",
+        "a process's first job included",
+        "a million flushes of a scope, and with a job each, at S3's list prices",
     )
     own = [
         (
@@ -97,21 +118,23 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
             _mean(_in_log, each.steady),
             _spread([of_scope(flush) for flush in each.alone]),
             f"{cycle_mean(each):.1f}",
-            _mean(lambda flush: len(flush) - of_scope(flush), each.steady),
+            _spread([of_job(flush) for flush in each.steady]),
+            f"{cycle_mean(each, of_job):.1f}",
             f"{_dollars(map(_own_requests, each.steady)):.1f}, {_dollars(each.steady):.1f} $",
         )
         for name, each in ours.items()
     ]
     alone = [
-        (f"delta-rs alone, {name}", _spread([len(flush) for flush in each]), "", "", "", "", "") for name, each in theirs.items()
+        (f"delta-rs alone, {name}", _spread([len(flush) for flush in each]), "", "", "", "", "", f"{_dollars(each):.1f} $")
+        for name, each in theirs.items()
     ]
     rounds = len(next(iter(ours.values())).steady)
     said = (
         f"Requests of one flush of one scope on MinIO: flushes {rounds + 1} to {2 * rounds} are the steady state, those of one"
         " process, over whole cycles from checkpoint to checkpoint. Then each is made by a process of its own, again over whole"
         " cycles. Those of the scope itself, checkpoints among them; and those that a job makes once, however many scopes it"
-        " has. Target: over a cycle with the process's first at most 8 for an append and 9 for a small merge; once a job at"
-        " most 14."
+        " has. A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
+        " a cycle with the process's first at most 8 for an append and 9 for a small merge; once a job at most 14."
     )
     return [Table(said, head, [*own, *alone]), *(_purposes(name, each.steady) for name, each in ours.items())]
 
@@ -182,10 +205,22 @@ def _spread(counts: list[int]) -> str:
 
 
 def _purposes(name: str, flushes: list[Flush]) -> Table:
-    found = Counter((request.kind, _purpose(request.key)) for flush in flushes for request in flush)
-    rows = [(kind, purpose, f"{count / len(flushes):.1f}") for (kind, purpose), count in sorted(found.items())]
-    return Table(f"What they are for ({name}, in the steady state), on average a flush.", ("kind", "what for", "requests"), rows)
+    own = Counter(_what_for(request) for flush in flushes for request in _own_requests(flush))
+    every = Counter(_what_for(request) for flush in flushes for request in flush)
+    listed = [
+        (whose, kind, why, count / len(flushes))
+        for whose, found in (("scope", own), ("job", every - own))
+        for (kind, why), count in found.items()
+    ]
+    rows = [
+        (whose, kind, why, f"{count:.1f}", f"{count * _PRICES[kind]:.2f} $")
+        for whose, kind, why, count in sorted(listed, reverse=True)
+    ]
+    total = f"{sum(count for *_, count in listed):.1f}", f"{_dollars(flushes):.2f} $"
+    said = f"What they are for ({name}, in the steady state), on average a flush of one scope; and the price of a million."
+    return Table(said, ("of the", "kind", "what for", "requests", "a million"), [*rows, ("", "", "in all", *total)])
 
 
-def _purpose(key: str) -> str:
-    return next(purpose for pattern, purpose in _PURPOSES if re.search(pattern, key))
+def _what_for(request: Request) -> tuple[str, str]:
+    asked = f"{request.kind} {request.key}"
+    return request.kind, next(purpose for pattern, purpose in _PURPOSES if re.match(pattern, asked))

@@ -29,6 +29,7 @@ from lakewarden.state.failed_checks import FailedChecks
 from lakewarden.state.floors.entries import NOTHING, FloorLocation
 from lakewarden.state.floors.floor import RECENT_SECONDS, floor_at
 from lakewarden.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
+from lakewarden.state.registered import RegisteredUsers
 from lakewarden.state.scopes import ScopeRegistry
 from lakewarden.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.storage.folders import Folders
@@ -63,6 +64,7 @@ class Warehouse:
     new_id: NewId
     folders: Folders = field(default_factory=Folders)
     pending_keys: PendingKeys = field(default_factory=PendingKeys)
+    registered: RegisteredUsers = field(default_factory=RegisteredUsers)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId, *, create: bool = True) -> Warehouse:

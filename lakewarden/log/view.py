@@ -81,6 +81,12 @@ class LogView(Protocol):
         """Whether any part of the log was ever settled."""
         ...
 
+    @property
+    def removals(self) -> tuple[tuple[str, int], ...]:
+        """Whose rows the last erasures left out, by keyed hash and up to where, and whether the warehouse came from a backup:
+        another value than before wherever users with rows were removed since."""
+        ...
+
 
 V_co = TypeVar("V_co", bound=LogView, covariant=True)
 

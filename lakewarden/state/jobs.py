@@ -34,7 +34,8 @@ from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "jobs"
 _OVER = "over"
-"""An empty object beside the states of a finished job: a runner that looks for work need not read those."""
+"""An object beside the states of a finished job: a runner that looks for work need not read those. It is empty, or the only
+state of a job that was recorded when it had finished."""
 _KEPT = 2
 """How many states of a job are kept: older ones are never read."""
 _ATTEMPTS = 40
@@ -76,7 +77,9 @@ class JobLog:
     ) -> Job:
         """Does the same with the caller's own message."""
         now = self.clock()
-        return self._over(Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now))
+        job = Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now)
+        self._create(f"{_home(job)}/{_OVER}", job)
+        return self._without_erased(job)
 
     def claim(self, job: Job, node_id: str) -> Job:
         """Claims a waiting job, or one whose runner seems dead, for a process.
@@ -213,12 +216,12 @@ class JobLog:
             job_id = home.split("/", 1)[1].split("-", 1)[1]
             if state == _OVER:
                 over.add(job_id)
-            else:
+            if entry.size:
                 keys[job_id] = entry.key  # listed in order, so the last state stays
         return keys, over
 
     def _states(self, below: str) -> list[str]:
-        return [entry.key for entry in self.store.list(below) if not entry.key.endswith(f"/{_OVER}")]
+        return [entry.key for entry in self.store.list(below) if entry.size]
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash wherever a job names it.
@@ -232,14 +235,17 @@ class JobLog:
             self.store.put(key, encode(job))
 
     def _over(self, job: Job) -> Job:
-        """Stores the last state, then removes users from it who were erased meanwhile by an erasure that did not see it."""
         kept = self._keep(job)
         self.store.put(f"{_home(job)}/{_OVER}", b"")
+        return self._without_erased(kept)
+
+    def _without_erased(self, kept: Job) -> Job:
+        """Removes users from a stored last state who were erased meanwhile by an erasure that did not see it."""
         for user in named_in(kept):
             mark = self._erasures.mark(user)
             if self._erasures.since(mark, kept.created_at):
                 kept = without_user(kept, user, mark)
-                for state in self._states(_home(job)):
+                for state in self._states(_home(kept)):
                     self.store.put(state, encode(without_user(decode(state, self.store.get(state)), user, mark)))
         return kept
 
@@ -248,15 +254,18 @@ class JobLog:
         return Erasures(self.store)
 
     def _keep(self, job: Job) -> Job:
-        data = encode(job)
-        try:
-            self.store.create(_key(job), data)
-        except AlreadyThere as error:
-            if self._text(_key(job)) != data:  # else it is this put, retried by the store's client
-                raise _lost(job) from error
+        self._create(_key(job), job)
         if job.step >= _KEPT:
             self._prune(job)
         return job
+
+    def _create(self, key: str, job: Job) -> None:
+        data = encode(job)
+        try:
+            self.store.create(key, data)
+        except AlreadyThere as error:
+            if self._text(key) != data:  # else it is this put, retried by the store's client
+                raise _lost(job) from error
 
     def _prune(self, job: Job) -> None:
         """Removes older states, unless this is a pruned state that was created again."""

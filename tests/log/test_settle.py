@@ -207,9 +207,7 @@ def test_a_store_that_takes_no_cut_is_unavailable_and_loses_nothing(store: Store
     assert pending_ids(store, "u") == [1]
 
 
-@pytest.mark.parametrize(
-    "place", ["settle:carried", "settle:cut", "settle:confirmed", "clean:cuts", "clean:segments", "clean:carry", "clean:history"]
-)
+@pytest.mark.parametrize("place", ["settle:carried", "settle:cut", "settle:confirmed", "clean:removed"])
 def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store, place: str) -> None:
     writer(store).append(joined(notes("a", 1), notes("b", 2)))
     settled(store, "a", settings=ALWAYS)

@@ -70,9 +70,9 @@ def test_headers_are_read_once(store: Store) -> None:
 
 
 def test_a_bounded_cache_forgets_the_oldest(store: Store) -> None:
-    cache = HeaderCache(max_chunks=2)
     for n in range(3):
         writer(store).append(notes("u", n))
+    cache = HeaderCache(max_chunks=2 * view_of(store).run[0].weight)
     assert read_view(store, LOG, cache).pending["u"].rows == 3
     assert [cache.header(names.segment_key(LOG, n)) is None for n in range(3)] == [True, False, False]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, confirm, newest_cut
@@ -26,11 +28,14 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     if cut.version == 0:
         return
     confirm(store, log_id, cut)
-    found = names.listing_of(log_id, store.keys(names.home(log_id)))
-    for kind, keys in _doomed(log_id, cut, found).items():
-        if keys:
-            store.delete(keys)
-        reach(f"clean:{kind}")
+    remove_below(store, log_id, cut, names.listing_of(log_id, store.keys(names.home(log_id))), reach=reach)
+
+
+def remove_below(store: ObjectStore, log_id: str, cut: Cut, found: Listing, *, reach: Reach = no_faults) -> None:
+    """Does so for a durable cut that counts, and a listing that began after the cut was made or read."""
+    if doomed := [*chain.from_iterable(_doomed(log_id, cut, found).values())]:
+        store.delete(doomed)
+    reach("clean:removed")
 
 
 def is_old(version: int, newest: int) -> bool:

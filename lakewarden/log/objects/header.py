@@ -39,6 +39,8 @@ class Header:
     """
     after: str = UNKNOWN
     """The link to the segment before it."""
+    tiny: bytes = b""
+    """The whole object, where it is so small that it was read with its header."""
 
     @property
     def ranges(self) -> Sequence[RowRange]:
@@ -52,8 +54,8 @@ class Header:
 
     @property
     def weight(self) -> int:
-        """The number of chunks, or of blocks of an index, that it keeps in memory."""
-        return self.chunks.blocks if isinstance(self.chunks, Index) else len(self.chunks)
+        """The number of chunks, or of blocks of an index, that it keeps in memory; 200 bytes of rows count as a chunk."""
+        return (self.chunks.blocks if isinstance(self.chunks, Index) else len(self.chunks)) + len(self.tiny) // 200
 
     @property
     def bytes(self) -> int:

@@ -48,6 +48,9 @@ _FORMATS = {magic: number for number, magic in _MAGICS.items()}
 _FIRST_READ = 64 << 10
 """Holds the header of some 2,000 users: most segments need one read."""
 
+_TINY = 4 << 10
+"""Bytes of an object that stays with its header: that costs less memory than another read of it costs."""
+
 
 class Carried(NamedTuple):
     """A chunk that moves from a segment into a carry object, with what it was given when it was appended."""
@@ -162,7 +165,7 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
         ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, fixed.put_id, ranges, fixed.after)
+    return Header(key, fixed.put_id, ranges, fixed.after, _if_tiny(data))
 
 
 def read_carry(store: ObjectStore, key: str) -> Header:
@@ -177,7 +180,12 @@ def read_carry(store: ObjectStore, key: str) -> Header:
         ranges = _ranges(key, fixed, len(rows), users, rows, _offsets(fixed.end, lengths), lengths, firsts, versions, stored)
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, fixed.put_id, ranges)
+    return Header(key, fixed.put_id, ranges, tiny=_if_tiny(data))
+
+
+def _if_tiny(data: bytes) -> bytes:
+    """The first bytes of an object where they are all of it, and few."""
+    return data if len(data) <= _TINY else b""
 
 
 def _ranges(
@@ -261,11 +269,15 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
     return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
 
 
-def read_chunks(store: ObjectStore, wanted: Sequence[RowRange]) -> Iterator[memoryview]:
-    """Chunks of one object in the order of their offsets; neighbours are read at once."""
+def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[memoryview]:
+    """Chunks of one object in the order of their offsets; neighbours are read at once.
+
+    `tiny` is the object, where its header came with all of it. For copies within the log, which count only if the next cut does:
+    who commits rows to a table has to see that they are still there.
+    """
     for group in _neighbours(wanted):
         start, end = group[0].offset, group[-1].offset + group[-1].length
-        data = memoryview(store.get_range(group[0].key, start, end - start))
+        data = memoryview(tiny[start:end] or store.get_range(group[0].key, start, end - start))
         for each in group:
             yield _checked(store, each, data[each.offset - start : each.offset - start + each.length])
 

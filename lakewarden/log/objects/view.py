@@ -19,7 +19,7 @@ from lakewarden.errors import Conflict, Corrupt, Terminal, Unsupported
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
-from lakewarden.log.objects.cut import Cut, newest_version, read_cut
+from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_version, read_cut
 from lakewarden.log.objects.header import UNKNOWN, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.pending import Pending
@@ -77,6 +77,10 @@ class LogView:
     @property
     def settled(self) -> bool:
         return self.cut.upto > NOTHING
+
+    @property
+    def removals(self) -> tuple[tuple[str, int], ...]:
+        return (*self.cut.erased.items(), (EVERYBODY, self.cut.rewound.get(EVERYBODY, NOTHING)))
 
 
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> LogView:

@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.delta.apply import ColdApply, TooLarge
 from lakewarden.delta.manifest import refresh_manifest
@@ -28,7 +28,8 @@ from lakewarden.log.scope import LogScope
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.operations.fanout import Run, Sized, failed_report, fault_of, guarded
 from lakewarden.operations.floors import Noted, Standing, floor_faults, known_of, raise_floors, shown
-from lakewarden.operations.flush.wanted import pending_wanted, users_wanted
+from lakewarden.operations.flush.due import Due, due_scopes, registered, until
+from lakewarden.operations.flush.wanted import users_wanted
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.rules import Rules
@@ -89,15 +90,15 @@ def flush_scopes(
     log is corrupt gets one failed report.
 
     A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log. `catalog` was just
-    read, and spares the first of two reads.
+    read, and spares a read.
     """
     catalog = catalog or warehouse.catalog.read()
     found = warehouse.logs.views(users_wanted(catalog, wanted))
     views = found.sound
     job_id = job_id or new_job_id("flush", warehouse.clock, warehouse.new_id)
-    due = list(_pending(catalog, views, wanted))
+    due = list(due_scopes(catalog, views, wanted))
     if upto is not None:
-        due = [early for one in due if (early := _until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
+        due = [early for one in due if (early := until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
     forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
     unread = list(_unread(warehouse, catalog, found.faults, wanted))
@@ -106,8 +107,7 @@ def flush_scopes(
     for log_id in sorted(logs):
         logs[log_id].make_durable(views[log_id])
     reach("planned")
-    due = _registered(warehouse, catalog, views, due)
-    catalog = warehouse.catalog.read()  # read again: a move that is not seen here sees the scopes that were just registered
+    due, catalog = registered(warehouse, catalog, views, due)
     planned, held = _tasks(warehouse, catalog, due, job_id)
     if upto is not None:
         planned = [replace(task, plan_id=upto.plan_id) for task in planned]
@@ -219,32 +219,6 @@ def _deferred(task: FlushTask) -> ScopeReport:
     return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A scope with rows in the log, up to whose end they were seen."""
-
-    table: Table
-    scope: Scope
-    rows: PendingRows
-    end: int
-
-
-def _pending(catalog: Catalog, views: Mapping[str, LogView], wanted: Callable[[Scope], bool]) -> Iterable[_Pending]:
-    for table in cold_tables(catalog):
-        if (view := views.get(table.log_id)) is not None:
-            for rows in pending_wanted(table.name, view, wanted):
-                yield _Pending(table, Scope(table.name, rows.user or None), rows, view.end)
-
-
-def _until(one: _Pending, end: int) -> _Pending | None:
-    """The scope's rows up to the planned end of the log; None where it has none."""
-    early = tuple(each for each in one.rows.ranges if each.last_seq <= end)
-    if not early:
-        return None
-    rows, size = sum(each.rows for each in early), sum(each.length for each in early)
-    return replace(one, rows=replace(one.rows, rows=rows, bytes=size, ranges=early), end=min(one.end, end))
-
-
 def _unread(
     warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
 ) -> Iterable[ScopeReport]:
@@ -258,37 +232,7 @@ def _unread(
             yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
 
 
-def _registered(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, LogView], due: Sequence[_Pending]) -> list[_Pending]:
-    """Decides the places of scopes and registers the new ones before their first commit, so that none is ever lost; one
-    object a table.
-
-    Returns them without those of users who were erased since the log was read, which no erasure would remove again.
-    """
-    users: dict[str, set[str]] = defaultdict(set)
-    for one in due:
-        if one.scope.user is not None:
-            warehouse.fix_storage(catalog, one.table, one.scope.user)
-            users[one.table.log_id].add(one.scope.user)
-    tables = {one.table.log_id: one.table for one in due}
-    gone = {log_id: _register(warehouse, tables[log_id], views[log_id], found) for log_id, found in users.items()}
-    return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())]
-
-
-def _register(warehouse: Warehouse, table: Table, view: LogView, users: set[str]) -> set[str]:
-    """The users who were erased meanwhile, whose scopes are not registered."""
-    new = users - warehouse.registry.known(table.id, users)
-    if not new:
-        return set()
-    noted = warehouse.registry.add(table.id, new)
-    gone = warehouse.log(table).gone_since(view, new)
-    if gone:
-        warehouse.registry.withdraw(table.id, noted, gone)
-    return gone
-
-
-def _tasks(
-    warehouse: Warehouse, catalog: Catalog, due: Sequence[_Pending], job_id: str
-) -> tuple[list[FlushTask], list[ScopeReport]]:
+def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
     """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
     dropped meanwhile has none."""
     flush, planned_at = warehouse.settings.flush, system_clock()

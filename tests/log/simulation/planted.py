@@ -23,6 +23,7 @@ from lakewarden.log.objects.cuts import closing, history, settle
 from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
+from lakewarden.log.objects.cuts.settle import Counted
 from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.put import Puts, Segment
@@ -170,7 +171,7 @@ def _without_carry(*_: object) -> list[str]:
     return []
 
 
-def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
+def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
     counts = _make(store, seen, plan, *rest)
     try:
         made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
@@ -198,11 +199,11 @@ class _FreeNumber:
             self.create(f"{folder}/{int(number) + 1:020d}", data)
 
 
-def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
+def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
     return _make(_FreeNumber(store), seen, plan, *rest)  # type: ignore[arg-type]
 
 
-def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Cut | None:
+def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> Counted | None:
     store.delete([header.key for header in seen.run[: plan.upto - seen.cut.upto]])
     return _make(store, seen, plan, *rest)
 

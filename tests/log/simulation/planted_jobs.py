@@ -8,6 +8,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
+from lakewarden.catalog.model import Catalog
 from lakewarden.faults import Reach
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING
@@ -79,8 +80,8 @@ def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTas
     _noted(tasks, reports, Rules.of(Settings()))
 
 
-def _registers_later(_: Warehouse, __: object, ___: Mapping[str, LogView], due: list[Any]) -> list[Any]:
-    return due
+def _registers_later(_: Warehouse, catalog: Catalog, __: Mapping[str, LogView], due: list[Any]) -> tuple[list[Any], Catalog]:
+    return due, catalog
 
 
 def _registers_then_settles(house: Warehouse, views: Views, tasks: Sequence[FlushTask], reports: Reports, reach: Reach) -> None:
@@ -127,7 +128,7 @@ JOB_FAULTS = (
     Fault("settles what no floor could be told", ((Unnoted, "judged", _whatever_is_noted),), _JOBS),
     Fault(
         "registers behind the commits",
-        ((flush, "_registered", _registers_later), (flush, "_settle", _registers_then_settles)),
+        ((flush, "registered", _registers_later), (flush, "_settle", _registers_then_settles)),
         _JOBS,
     ),
     Fault("settles what went into an empty mount point", ((Presence, "again", _does_not_look),), _JOBS),

@@ -54,6 +54,8 @@ class Premises:
     house: actors.Warehouse
     closing: bool = False
     """The table is being moved: its scopes are frozen."""
+    changes: int = 0
+    """How often the catalog was changed."""
     device: int = 1
     """What is mounted: perhaps another number each time."""
     shadow: dict[str, SimTable] | None = None
@@ -95,7 +97,11 @@ class Premises:
         table = Table(_ID, TABLE, "USER", options, (schema,), actors.LOG, self.house.moment(), move=move)
         templates = "{namespace}/{tableName}/{userId}", "{namespace}/{tableName}"
         storage = Storage(_STORED, "filesystem", _STORED, *templates, identity="here")
-        return Catalog(storages={_STORED: storage}, tables={TABLE: table})
+        return Catalog(version=1 + self.changes, storages={_STORED: storage}, tables={TABLE: table})
+
+    def close(self, *, closing: bool) -> None:
+        """Begins a move, or ends it."""
+        self.closing, self.changes = closing, self.changes + 1
 
     def open(self, target: ScopeTarget) -> Snapshot:
         """The table at the scope's place, compared with what is known of it."""

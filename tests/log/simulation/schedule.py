@@ -64,6 +64,8 @@ class Memory:
     """Cuts that are kept: where more than one, their listing shows no moment."""
     many: int = MANY
     """Chunks from which a segment has an index; if one is enough, in blocks of one chunk, each of which takes a read."""
+    tiny: int = 0
+    """Bytes of a segment whose rows stay with its header; here none are so large that they would not."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -76,6 +78,7 @@ class Memory:
                 (clean_module, "_KEPT", self.cuts),
                 (history_module, "JOINED", 3),
                 (segment_module, "MANY", self.many),
+                (segment_module, "_TINY", self.tiny),
                 *(() if self.many > 1 else ((index_module, "BLOCK", 1), (segment_module, "_FIRST_READ", 64))),
             ):
                 stack.enter_context(patch.object(module, name, value))
@@ -83,7 +86,16 @@ class Memory:
 
 
 # A pruned cut's number is free again, which is where losers go wrong: with none kept back, that happens the soonest.
-_MEMORIES = (Memory(), Memory(cuts=2), Memory(2, 4, 2), Memory(3, 512, 64, 3), Memory(many=1), Memory(2, 4, 2, many=1))
+_MEMORIES = (
+    Memory(),
+    Memory(cuts=2),
+    Memory(2, 4, 2),
+    Memory(3, 512, 64, 3),
+    Memory(many=1),
+    Memory(2, 4, 2, many=1),
+    Memory(tiny=4096),
+    Memory(2, 4, 2, tiny=4096),
+)
 
 MakeFlusher = Callable[[Warehouse], Flusher]
 MakeEraser = Callable[[Warehouse], Eraser]
@@ -188,7 +200,7 @@ def _cast_jobs(house: Warehouse, premises: Premises) -> None:
     for n in range(rng.choice((0, 1, 1, 2))):
         spawn(f"restorer {n}", _alive(partial(Restorer(house, premises).restore, rng.choice((1, 2)))))
     if rng.random() < 0.2:
-        spawn("mover", _alive(partial(waits, house, [partial(setattr, premises, "closing", on) for on in (True, False)])))
+        spawn("mover", _alive(partial(waits, house, [partial(premises.close, closing=on) for on in (True, False)])))
     if rng.random() < 0.2:
         back = [premises.comes_back] if house.disk is not None else []
         spawn("storage", _alive(partial(waits, house, [premises.goes_away, *back])))

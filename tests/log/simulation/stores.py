@@ -112,17 +112,25 @@ class SimObjects(ObjectStore):
             raise Missing(key) from None
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """What came or went while it ran may be shown or not; a few cuts of a log may be seen at one moment."""
+        """What came or went while it ran may be shown or not. A few cuts are seen at one moment, whatever else is listed: they
+        are one directory, or part of one answer."""
         self._answer(self._turn(f"list {prefix}"))
-        inside = prefix + "/"
-        seen = {key for key in self.objects if key.startswith(inside)}
+        seen = self._below(prefix)
         if not self.world.calm and (self.cuts_missed or not prefix.endswith("/cuts")):
             self._turn(f"list {prefix}/, at its end")
-            later = {key for key in self.objects if key.startswith(inside)}
-            if prefix.endswith("/cuts") and len(later - seen) > self.cuts_missed:
-                seen = later
-            seen = (seen & later) | {key for key in sorted(seen ^ later) if self.world.rng.random() < 0.5}
+            seen = self._torn(seen, self._below(prefix))
         return [StoredObject(key, len(self.objects.get(key, b"")), _EPOCH) for key in sorted(seen)]
+
+    def _below(self, prefix: str) -> set[str]:
+        return {key for key in self.objects if key.startswith(f"{prefix}/")}
+
+    def _torn(self, first: set[str], last: set[str]) -> set[str]:
+        """What a listing shows between two moments."""
+        cuts, moment = set[str](), last
+        if sum("/cuts/" in key for key in last - first) > self.cuts_missed:
+            cuts, moment = {key for key in first | last if "/cuts/" in key}, self.world.rng.choice((first, last))
+        torn = {key for key in sorted((first ^ last) - cuts) if self.world.rng.random() < 0.5}
+        return (first & last) | torn | (cuts & moment)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -60,10 +60,7 @@ _FLUSH = (
     "settle:carried",
     "settle:cut",
     "settle:confirmed",
-    "clean:cuts",
-    "clean:segments",
-    "clean:carry",
-    "clean:history",
+    "clean:removed",
 )
 
 _BEFORE: Rows = {key: f"old {key}" for key in range(10)}

@@ -3,7 +3,7 @@ into the history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakewarden.clock import NewId
 from lakewarden.log.chunk import RowRange
@@ -23,14 +23,17 @@ def make_carry(
     settings: LogSettings,
     new_id: NewId,
     segment_format: int,
+    tiny: Mapping[str, bytes],
 ) -> list[str]:
     """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
+
+    `tiny` has the objects that were read whole with their headers, by key.
 
     Raises:
         Missing: an object to copy from was cleaned away.
     """
     keys: list[str] = []
-    for chunks in _portions(_copied(store, moved), settings.segment_max_bytes):
+    for chunks in _portions(_copied(store, moved, tiny), settings.segment_max_bytes):
         unique = new_id()
         keys.append(names.carry_key(log_id, version, unique))
         store.create(keys[-1], pack_carry(unique, chunks, segment_format))
@@ -38,11 +41,18 @@ def make_carry(
 
 
 def make_history(
-    store: ObjectStore, log_id: str, version: int, leaving: Leaving, settings: LogSettings, new_id: NewId, segment_format: int
+    store: ObjectStore,
+    log_id: str,
+    version: int,
+    leaving: Leaving,
+    settings: LogSettings,
+    new_id: NewId,
+    segment_format: int,
+    tiny: Mapping[str, bytes],
 ) -> list[Kept]:
     """The same of settled chunks."""
     made: list[Kept] = []
-    for chunks in _portions(_copied(store, leaving.chunks), settings.segment_max_bytes):
+    for chunks in _portions(_copied(store, leaving.chunks, tiny), settings.segment_max_bytes):
         unique = new_id()
         key = names.history_key(log_id, version, unique)
         store.create(key, pack_carry(unique, chunks, segment_format))
@@ -50,9 +60,10 @@ def make_history(
     return made
 
 
-def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]]) -> Iterator[Carried]:
+def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mapping[str, bytes]) -> Iterator[Carried]:
     for ranges in moved:
-        for each, data in zip(ranges, read_chunks(store, ranges), strict=True):
+        read = read_chunks(store, ranges, tiny.get(ranges[0].key, b"") if ranges else b"")
+        for each, data in zip(ranges, read, strict=True):
             yield Carried(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
 
 

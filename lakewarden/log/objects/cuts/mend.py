@@ -16,7 +16,7 @@ from lakewarden.faults import no_faults
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.clean import clean
+from lakewarden.log.objects.clean import remove_below
 from lakewarden.log.objects.cut import EVERYBODY, Cut, Kept, newest_cut, newest_version
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.history import History
@@ -211,8 +211,8 @@ def jump(
         except Missing:
             continue  # a flush settled it meanwhile
         if made is not None:
-            clean(store, log_id, known=made)
-            return made
+            remove_below(store, log_id, made.cut, made.found)
+            return made.cut
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 

@@ -7,6 +7,7 @@ again: what others settled meanwhile is merged, never overwritten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
@@ -15,12 +16,13 @@ from lakewarden.errors import Conflict, NotDurable, StorageUnavailable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.clean import clean
-from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, newest_version, remember, remember_erased
+from lakewarden.log.objects.clean import clean, remove_below
+from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, remember, remember_erased
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.header import UNKNOWN
+from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.segment import INDEXED, read_carry
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.settings import LogSettings
@@ -66,8 +68,9 @@ def settle(
         if failure is not None:
             raise failure
         try:
-            if cut := make_cut(store, view, plan, settings, new_id, reach, segment_format):
-                return clean(store, view.log_id, known=cut, reach=reach)
+            if made := make_cut(store, view, plan, settings, new_id, reach, segment_format):
+                cache.keep(view.log_id, made.cut, ())
+                return remove_below(store, view.log_id, made.cut, made.found, reach=reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
         except StorageUnavailable as error:
@@ -78,6 +81,15 @@ def settle(
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
 
 
+@dataclass(frozen=True)
+class Counted:
+    """A cut that was made, is durable, and is the newest."""
+
+    cut: Cut
+    found: Listing
+    """What a listing showed that began after the cut was made."""
+
+
 def make_cut(
     store: ObjectStore,
     view: LogView,
@@ -86,7 +98,7 @@ def make_cut(
     new_id: NewId,
     reach: Reach,
     segment_format: int = INDEXED,
-) -> Cut | None:
+) -> Counted | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
     Raises:
@@ -94,10 +106,11 @@ def make_cut(
         StorageUnavailable: the cut may be there all the same.
     """
     version = view.cut.version + 1
-    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format)
+    tiny = {header.key: header.tiny for header in (*view.carry, *view.run) if header.tiny}
+    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format, tiny)
     joined = _joined(store, plan.history.joined)
     leaving = (*joined, *plan.history.left)
-    kept = [make_history(store, view.log_id, version, each, settings, new_id, segment_format) for each in leaving]
+    kept = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
@@ -119,9 +132,9 @@ def make_cut(
     except AlreadyThere:
         return None
     reach("settle:cut")
-    counts = newest_version(store, view.log_id) == version
+    found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     reach("settle:confirmed")
-    return cut if counts else None
+    return Counted(cut, found) if found.newest_cut == version else None
 
 
 def _joined(store: ObjectStore, parts: Sequence[Kept]) -> list[Leaving]:

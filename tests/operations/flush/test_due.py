@@ -1,0 +1,48 @@
+"""The registry of scopes, which a process's next flush of the same users does not ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import Mock
+
+import pytest
+
+from lakewarden import Lakehouse
+from tests.fixtures.lakes import NOTES, eventual, make_notes, notes
+
+
+@pytest.fixture
+def lake(warehouse_uri: str) -> Iterator[Lakehouse]:
+    with Lakehouse.open(warehouse_uri) as opened:
+        make_notes(opened)
+        yield opened
+
+
+def _flush(lake: Lakehouse, user: str, rows: dict[int, str]) -> None:
+    lake.table(NOTES).write(notes(rows), user=user)
+    assert [report.outcome for report in lake.flush(NOTES)] == ["done"]
+
+
+def test_the_next_flush_of_the_same_user_reads_neither_the_registry_nor_the_catalog_again(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _flush(lake, "ann", {1: "a"})
+    lake.table(NOTES).write(notes({2: "b"}), user="ann")
+    read = Mock(wraps=lake.warehouse.catalog.read)
+    known = Mock(wraps=lake.warehouse.registry.known)
+    monkeypatch.setattr(lake.warehouse.catalog, "read", read)
+    monkeypatch.setattr(lake.warehouse.registry, "known", known)
+    lake.flush(NOTES)
+    assert (read.call_count, known.call_count) == (1, 0)
+    _flush(lake, "bob", {3: "c"})
+    assert known.call_count == 1
+
+
+def test_who_is_erased_by_another_process_and_comes_back_is_registered_again(lake: Lakehouse) -> None:
+    _flush(lake, "ann", {1: "a"})
+    with Lakehouse.open(lake.warehouse.uri) as other:
+        other.erase("ann")
+        assert other.table(NOTES).users() == []
+        _flush(lake, "ann", {2: "again"})
+        assert other.table(NOTES).users() == ["ann"]
+        assert eventual(other.table(NOTES), "ann") == {2: "again"}
