@@ -1,4 +1,4 @@
-"""`python -m benchmarks [booking|flush|growth|maintenance|object_store|query|quiet|write|all …] [--scale full|small|tiny]`."""
+"""`python -m benchmarks NAME … [--scale full|small|tiny]`; see `NAMES`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import booking, flush, growth, maintenance, object_store, query, quiet, write
+from benchmarks import booking, flush, flush_requests, growth, maintenance, object_store, query, quiet, write
 from benchmarks.page import Section, rewrite
 from benchmarks.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "growth", "maintenance", "write", "query", "quiet", "booking", "object_store")
+NAMES = ("flush", "growth", "maintenance", "write", "query", "quiet", "requests", "booking", "object_store")
 _BY_DEFAULT = NAMES[:-1]
 """Without the one that needs a process of its own: its session has other JARs."""
 
@@ -25,6 +25,8 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
     """Runs one benchmark in an empty directory."""
     if name == "write":
         return write.run(scale, place)
+    if name == "requests":
+        return flush_requests.run(scale)
     if name == "quiet":
         return quiet.run(scale, place)
     if name == "query":

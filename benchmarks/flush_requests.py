@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import mean
 
@@ -12,10 +14,12 @@ import deltalake
 import pyarrow as pa
 
 from benchmarks import data
-from benchmarks.page import Table
+from benchmarks.page import Section, Table
+from benchmarks.scale import Scale
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.children import exit_status
-from tests.fixtures.proxy import Proxy, Request
+from tests.fixtures.minio import MinioServer, serve_minio
+from tests.fixtures.proxy import Proxy, Request, proxy_of
 
 Flush = list[Request]
 """The requests of one flush to the store."""
@@ -74,6 +78,32 @@ _CYCLE = 10
 
 _PRICES = {"LIST": 5.0, "PUT": 5.0, "CREATE": 5.0, "GET": 0.4, "HEAD": 0.4, "DELETE": 0.0}
 """S3's list prices of a million requests, in dollars (us-east-1, standard storage)."""
+
+
+def run(scale: Scale) -> Section:
+    """Counts, and no times: the machine may do something else meanwhile."""
+    section = Section("requests", scale.name)
+    with serve_minio() as server:
+        section.tables.extend(_counted_on(server, rounds=20, processes=10))
+    return section
+
+
+def _counted_on(server: MinioServer, *, rounds: int, processes: int) -> list[Table]:
+    """Of flushes, ours and those of delta-rs alone; both numbers are whole cycles of checkpoints."""
+    with counting(server) as proxy:
+        ours = {
+            name: counted(proxy, same_keys=same, rounds=rounds, processes=processes)
+            for name, same in {"append": False, "small merge": True}.items()
+        }
+        theirs = {name: delta_rs(proxy, merge=name == "merge", rounds=rounds) for name in ("append", "merge")}
+    return tables(ours, theirs)
+
+
+@contextmanager
+def counting(server: MinioServer) -> Iterator[Proxy]:
+    """A proxy in front of the server, for everything that takes its store from the environment."""
+    with proxy_of(server.endpoint) as proxy, environment(server, proxy.endpoint):
+        yield proxy
 
 
 def of_scope(flush: Flush) -> int:
@@ -224,3 +254,19 @@ def _purposes(name: str, flushes: list[Flush]) -> Table:
 def _what_for(request: Request) -> tuple[str, str]:
     asked = f"{request.kind} {request.key}"
     return request.kind, next(purpose for pattern, purpose in _PURPOSES if re.match(pattern, asked))
+
+
+@contextmanager
+def environment(server: MinioServer, endpoint: str = "") -> Iterator[None]:
+    """The server, or what answers at another endpoint for it, as every client finds it."""
+    given = server.environment | ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

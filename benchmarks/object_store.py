@@ -1,5 +1,4 @@
-"""On a real MinIO: the requests of a flush, counted and explained, and a flush of many scopes beside what Spark would do, and
-on one worker and on two."""
+"""On a real MinIO: a flush of many scopes beside what Spark would do, and on one worker and on two."""
 
 from __future__ import annotations
 
@@ -14,8 +13,9 @@ import deltalake
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks import data, flush_requests
+from benchmarks import data
 from benchmarks.flush import all_cores
+from benchmarks.flush_requests import environment
 from benchmarks.machine import busy_cores
 from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
@@ -27,36 +27,16 @@ from lakewarden.spark.s3a import connect
 from lakewarden.spark.session import start_session
 from tests.fixtures.cluster import serve_cluster
 from tests.fixtures.minio import MinioServer, serve_minio
-from tests.fixtures.proxy import Proxy, proxy_of
 
 
 def run(scale: Scale, place: Path) -> Section:
     section = Section("object_store", scale.name)
-    with serve_minio() as server, _environment(server):
-        section.tables.extend(requests(server))
+    with serve_minio() as server, environment(server):
         spark = start_session(SparkSettings(s3a=True))
         section.tables.extend([compared(scale, spark), large(scale, spark)])
         spark.stop()
         section.tables.append(_workers(scale, place, server))
     return section
-
-
-def requests(server: MinioServer, *, rounds: int = 20, processes: int = 10) -> list[Table]:
-    """Of flushes, ours and those of delta-rs alone; both numbers are whole cycles of checkpoints."""
-    with counting(server) as proxy:
-        ours = {
-            name: flush_requests.counted(proxy, same_keys=same, rounds=rounds, processes=processes)
-            for name, same in {"append": False, "small merge": True}.items()
-        }
-        theirs = {name: flush_requests.delta_rs(proxy, merge=name == "merge", rounds=rounds) for name in ("append", "merge")}
-    return flush_requests.tables(ours, theirs)
-
-
-@contextmanager
-def counting(server: MinioServer) -> Iterator[Proxy]:
-    """A proxy in front of the server, for everything that takes its store from the environment."""
-    with proxy_of(server.endpoint) as proxy, _environment(server, proxy.endpoint):
-        yield proxy
 
 
 def _own(first: int, count: int) -> pa.Table:
@@ -209,18 +189,3 @@ def _workers(scale: Scale, place: Path, server: MinioServer) -> Table:
             for workers, measured in found.items()
         ],
     )
-
-
-@contextmanager
-def _environment(server: MinioServer, endpoint: str = "") -> Iterator[None]:
-    given = server.environment | ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, flush, flush_requests, growth, maintenance, object_store, query, write
+from benchmarks import booking, data, flush, flush_requests, growth, maintenance, query, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -38,7 +38,7 @@ def test_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize("same_keys", [False, True], ids=["append", "small merge"])
 def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> None:
     """Over whole cycles of checkpoints, and over one where each flush is another process's first."""
-    with object_store.counting(minio) as proxy:
+    with flush_requests.counting(minio) as proxy:
         found = flush_requests.counted(proxy, same_keys=same_keys, rounds=10, processes=10)
         theirs = flush_requests.delta_rs(proxy, merge=same_keys, rounds=1)
     steady, alone = ([flush_requests.of_scope(flush) for flush in each] for each in (found.steady, found.alone))

@@ -2,7 +2,8 @@
 
 A number that was pruned can be created again by a process that slept. So nothing may be concluded from a cut before a
 listing that began after it was read, or made, shows none newer. Listing the handful of cuts is one request to an
-object store and one directory read on a disk: it shows a moment. (The listing of a whole log does not.)
+object store and one directory read on a disk: it shows a moment. So does the part of a whole log's listing that
+shows its cuts; the other parts may be of other moments.
 """
 
 from __future__ import annotations
