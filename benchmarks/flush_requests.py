@@ -52,6 +52,7 @@ _PURPOSES = [
     (r"LIST .*/log/[^/]+/", "that the new cut counts, and what it leaves to be removed"),
     (r"LIST .*/log/", "which logs have rows"),
     (r"CREATE .*/log/.*/history", "the settled rows, kept for subscribers"),
+    (r"GET .*/log/.*/history", "rows kept for subscribers, 32 small objects of which become one"),
     (r".* .*/scopes/", "the registry of scopes, which a process reads before its first flush of a user"),
     (r".* .*/catalog/", "the catalog: what tables there are, and where"),
     (r"CREATE .*/jobs/", "the job's record"),

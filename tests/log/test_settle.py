@@ -14,7 +14,7 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import Cut, encode_cut, newest_cut
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.trail import read_trail
-from lakewarden.log.objects.view import LogView
+from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.log.position import NOTHING
 from lakewarden.settings import LogSettings
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
@@ -147,6 +147,20 @@ def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
     assert sorted(kept.small for kept in cut.history) == [False, False, *[True] * 6]
     trail = read_trail(store, LOG, NOTHING, HeaderCache())
     assert [each.first_seq >> 28 for each in trail.ranges("a", NOTHING)] == [*range(70)]
+
+
+def test_who_settles_again_and_again_reads_nothing_for_it(store: Store) -> None:
+    """Tiny segments came with their headers, and parts of the history are remembered until they are joined."""
+    now, cache = datetime(2026, 1, 1, tzinfo=UTC), HeaderCache()
+    for number in range(34):
+        writer(store).append(notes("a", number))
+        view = read_view(store, LOG, cache)
+        store.calls.clear()
+        settle(store, view, {"a": view.end}, settings=HALF, new_id=random_id, now=now + timedelta(seconds=number), cache=cache)
+        assert store.calls == {"create": 3 if number == 32 else 2, "list": 1, "delete": 1}
+    assert [kept.small for kept in view_of(store).cut.history] == [False, True, True]
+    trail = read_trail(store, LOG, NOTHING, HeaderCache())
+    assert [each.first_seq >> 28 for each in trail.ranges("a", NOTHING)] == [*range(34)]
 
 
 def test_settling_nothing_new_makes_no_cut(store: Store) -> None:

@@ -173,6 +173,15 @@ def read_carry(store: ObjectStore, key: str) -> Header:
     fixed, data = _read_header(store, key)
     if fixed.kind == _INDEXED:
         return Header(key, fixed.put_id, _index(store, key, fixed, data, 0))
+    return _carry(key, fixed, data)
+
+
+def tiny_carry(key: str, data: bytes) -> Header | None:
+    """The header of a carry object that was just made, if the object is tiny."""
+    return _carry(key, _fixed(key, data), data) if _if_tiny(data) else None
+
+
+def _carry(key: str, fixed: _Fixed, data: bytes) -> Header:
     found = _decoded(key, fixed, data)
     try:
         names = ("users", "rows", "lengths", "first_seqs", "versions", "stored_ats")

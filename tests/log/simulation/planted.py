@@ -247,8 +247,8 @@ def _up_to_marks(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str
 # --- keeping for subscribers
 
 
-def _keeps_nothing(*_: object) -> list[Kept]:
-    return []
+def _keeps_nothing(*_: object) -> dict[Kept, None]:
+    return {}
 
 
 def _forgets_silently(*arguments: Any) -> History:

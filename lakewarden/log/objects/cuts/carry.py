@@ -10,7 +10,8 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Leaving
-from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks
+from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks, tiny_carry
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 
@@ -49,14 +50,16 @@ def make_history(
     new_id: NewId,
     segment_format: int,
     tiny: Mapping[str, bytes],
-) -> list[Kept]:
-    """The same of settled chunks."""
-    made: list[Kept] = []
+) -> dict[Kept, Header | None]:
+    """The same of settled chunks; the objects, with the headers of tiny ones."""
+    made: dict[Kept, Header | None] = {}
     for chunks in _portions(_copied(store, leaving.chunks, tiny), settings.segment_max_bytes):
         unique = new_id()
         key = names.history_key(log_id, version, unique)
-        store.create(key, pack_carry(unique, chunks, segment_format))
-        made.append(Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small))
+        data = pack_carry(unique, chunks, segment_format)
+        store.create(key, data)
+        kept = Kept(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small)
+        made[kept] = tiny_carry(key, data)
     return made
 
 

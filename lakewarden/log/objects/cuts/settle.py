@@ -21,7 +21,7 @@ from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, rememb
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
-from lakewarden.log.objects.header import UNKNOWN
+from lakewarden.log.objects.header import UNKNOWN, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.segment import INDEXED, read_carry
 from lakewarden.log.objects.view import LogView, read_view
@@ -68,8 +68,8 @@ def settle(
         if failure is not None:
             raise failure
         try:
-            if made := make_cut(store, view, plan, settings, new_id, reach, segment_format):
-                cache.keep(view.log_id, made.cut, ())
+            if made := make_cut(store, view, plan, settings, new_id, reach, segment_format, cache):
+                cache.keep(view.log_id, made.cut, made.tiny)
                 return remove_below(store, view.log_id, made.cut, made.found, reach=reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
@@ -88,6 +88,8 @@ class Counted:
     cut: Cut
     found: Listing
     """What a listing showed that began after the cut was made."""
+    tiny: tuple[Header, ...]
+    """Those of tiny objects that were made for its history."""
 
 
 def make_cut(
@@ -98,6 +100,7 @@ def make_cut(
     new_id: NewId,
     reach: Reach,
     segment_format: int = INDEXED,
+    cache: HeaderCache | None = None,
 ) -> Counted | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
@@ -106,10 +109,10 @@ def make_cut(
         StorageUnavailable: the cut may be there all the same.
     """
     version = view.cut.version + 1
-    tiny = {header.key: header.tiny for header in (*view.carry, *view.run) if header.tiny}
+    parts = _parts(store, plan.history.joined, cache or HeaderCache())
+    tiny = {header.key: header.tiny for header in (*view.carry, *view.run, *parts) if header.tiny}
     carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format, tiny)
-    joined = _joined(store, plan.history.joined)
-    leaving = (*joined, *plan.history.left)
+    leaving = (*_joined(plan.history.joined, parts), *plan.history.left)
     kept = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
@@ -134,11 +137,16 @@ def make_cut(
     reach("settle:cut")
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     reach("settle:confirmed")
-    return Counted(cut, found) if found.newest_cut == version else None
+    headers = tuple(header for made in kept for header in made.values() if header is not None)
+    return Counted(cut, found, headers) if found.newest_cut == version else None
 
 
-def _joined(store: ObjectStore, parts: Sequence[Kept]) -> list[Leaving]:
-    if not parts:
+def _parts(store: ObjectStore, joined: Sequence[Kept], cache: HeaderCache) -> list[Header]:
+    """Headers of the objects that become one. Raises `Missing`."""
+    return [cache.header(kept.key) or read_carry(store, kept.key) for kept in joined]
+
+
+def _joined(joined: Sequence[Kept], parts: Sequence[Header]) -> list[Leaving]:
+    if not joined:
         return []
-    chunks = tuple(read_carry(store, kept.key).ranges for kept in parts)
-    return [Leaving(max(kept.left_at for kept in parts), chunks, joined=True)]
+    return [Leaving(max(kept.left_at for kept in joined), tuple(header.ranges for header in parts), joined=True)]
