@@ -13,12 +13,16 @@ from lakewarden import Lakehouse
 from lakewarden.connection import Location
 from lakewarden.delta.kept.known import NAME, kept_snapshot
 from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.operations.fanout import in_process
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.sql.results import Rows
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, make_notes, notes, strong
+from tests.operations.steps import Died, dies
 
 _WHO = "ann"
 _SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
@@ -81,6 +85,30 @@ def test_a_manifest_that_stayed_behind_costs_a_try(lake: Lakehouse) -> None:
     _flush(lake, {1: "d"})
     assert eventual(lake.table(NOTES), _WHO) == {1: "d", 11: "b"}
     check_manifest(lake, _WHO)
+
+
+@pytest.mark.both_stores
+def test_a_commit_that_nothing_knows_of_is_found_by_the_second_try(lake: Lakehouse) -> None:
+    """A process died behind its commit: neither the manifest nor a floor says that there is a newer version."""
+    lake.table(NOTES).write(notes({1: "c"}), user=_WHO)
+    old = open_store(_target(lake).location).get(NAME)
+    with pytest.raises(Died):
+        flush_scopes(
+            lake.warehouse,
+            lambda work, items: in_process(work, items, lambda done: None),
+            _never_large,
+            lambda scope: True,
+            reach=dies("after-commit"),
+        )
+    assert open_store(_target(lake).location).get(NAME) == old
+    assert [(report.outcome, report.reason) for report in lake.flush(NOTES)] == [("skipped", "the rows were flushed meanwhile")]
+    assert lake.pending() == []
+    assert eventual(lake.table(NOTES), _WHO) == {1: "c", 11: "b"}
+    check_manifest(lake, _WHO)
+
+
+def _never_large(task: FlushTask) -> ScopeReport:
+    raise AssertionError(f"{task.target.scope} is small")
 
 
 @pytest.mark.both_stores
