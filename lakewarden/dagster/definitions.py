@@ -14,6 +14,7 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.dagster.assets.checks import build_table_checks
+from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
 from lakewarden.dagster.jobs.compact import compact_job
@@ -34,6 +35,7 @@ from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount, Pools
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
+from lakewarden.dagster.orchestration.health import build_health_sensor
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
@@ -98,7 +100,12 @@ def build_definitions(
     checks = build_table_checks(mount, catalog)
     resources = resources_of(mount, configured, spark)
     return dg.Definitions(
-        assets=build_table_assets(mount, build_table_specs(mount, opened, catalog), catalog) if opened else [],
+        assets=[
+            *build_table_assets(mount, build_table_specs(mount, opened, catalog), catalog),
+            *build_health_assets(mount, catalog),
+        ]
+        if opened
+        else [],
         asset_checks=checks,
         jobs=[
             *(mounted(job, mount, resources) for job in JOBS),
@@ -109,7 +116,7 @@ def build_definitions(
         sensors=[
             *build_sensors(mount),
             build_catalog_sensor(mount, catalog.version),
-            *([build_check_sensor(mount)] if checks else []),
+            *([build_check_sensor(mount), build_health_sensor(mount)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],
         resources=shared_resources(mount, resources),

@@ -1,4 +1,4 @@
-"""Asset checks of every table: one row per key, columns as declared, log and table agree.
+"""Asset checks of every table: one row per key, columns as declared, log and table agree, flushed in time.
 
 A table may have a hundred thousand scopes, so a run checks some of them: those that failed before, then those that were checked
 longest ago. Every result names them, and says of how many they are. A failure is kept in the warehouse, where it blocks
@@ -23,6 +23,7 @@ from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_o
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.check.scope import CheckTask, check_scope
+from lakewarden.planning.health import TableHealth, health
 from lakewarden.scope import TableName
 from lakewarden.state.failed_checks import UNREADABLE, Checked
 from lakewarden.warehouse import cold_tables
@@ -36,6 +37,11 @@ DESCRIPTIONS = {
     COLUMNS_AS_DECLARED: "The Delta table's columns, in order and with their types, are those of the catalog.",
     LOG_AND_TABLE_AGREE: "No row and no watermark of the Delta table is newer than the write log's last position.",
 }
+
+FLUSHED_IN_TIME = "flushed_in_time"
+"""A check of the whole table, of the log alone; the health sensor evaluates it every few minutes."""
+
+_FLUSHED_IN_TIME = "No row waits in the write log for much longer than the interval of FLUSH_POLICY. Looked at every few minutes."
 
 _OF_THE_LOG = frozenset({"readable", "scope", "known", "damage", LOG_AND_TABLE_AGREE})
 """What a scope's own check finds that concerns the log, or that there is a table at all."""
@@ -75,7 +81,7 @@ def check_step(mount: Mount, table: TableName) -> str:
 
 
 def build_table_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDefinition]:
-    """The three checks of each table, one step for each table. Each can be run by itself."""
+    """The checks of each table, one step for each table. Each can be run by itself."""
     return [_table_checks(mount, table) for table in cold_tables(catalog)]
 
 
@@ -86,7 +92,10 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=check_step(mount, name),
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
-        specs=[dg.AssetCheckSpec(check, asset=key, description=text) for check, text in DESCRIPTIONS.items()],
+        specs=[
+            dg.AssetCheckSpec(check, asset=key, description=text)
+            for check, text in {**DESCRIPTIONS, FLUSHED_IN_TIME: _FLUSHED_IN_TIME}.items()
+        ],
         pool=mount.pools.checks,
         can_subset=True,
     )
@@ -94,16 +103,45 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
         lake, spark = lake_of(context, mount), spark_of(context, mount)
         current = lake.table(str(name)).table
         selected = [one.name for one in context.selected_asset_check_keys]
-        turn = next_turn(lake, current, config.users, config.scopes)
-        looks = look_at(lake, turn.scopes)
-        for check in (one for one in DESCRIPTIONS if one in selected):
-            outcome = _outcome(check, looks, lake, current, spark, config)
-            _keep(lake, current, check, looks, outcome)
-            yield _result(key, check, turn, looks, outcome)
-        if len(selected) == len(DESCRIPTIONS):
-            turn.note(lake)
+        if FLUSHED_IN_TIME in selected:
+            yield lateness(mount, *health(lake.warehouse, [name]))
+        yield from _of_the_data(lake, current, key, [one for one in DESCRIPTIONS if one in selected], config, spark)
 
     return check
+
+
+def _of_the_data(
+    lake: Lakehouse, table: Table, key: dg.AssetKey, checks: Sequence[str], config: CheckConfig, spark: SparkResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Checks some scopes' data; the round goes on if no check was left out."""
+    if not checks:
+        return
+    turn = next_turn(lake, table, config.users, config.scopes)
+    looks = look_at(lake, turn.scopes)
+    for check in checks:
+        outcome = _outcome(check, looks, lake, table, spark, config)
+        _keep(lake, table, check, looks, outcome)
+        yield _result(key, check, turn, looks, outcome)
+    if len(checks) == len(DESCRIPTIONS):
+        turn.note(lake)
+
+
+def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
+    """Whether the table is flushed in time."""
+    late = [one for one in found.worst if one.is_late]
+    counted = f"{found.late_scopes:,} of {found.status.scopes:,} scopes"
+    shown = {"late": table_value({"user": one.scope.user or "", "why": one.reason} for one in late)}
+    return dg.AssetCheckResult(
+        asset_key=mount.asset_key(found.table),
+        check_name=FLUSHED_IN_TIME,
+        passed=not found.is_late,
+        description=f"{counted} are late" if found.is_late else "no scope is late",
+        metadata={
+            "scopes/late": dg.MetadataValue.int(found.late_scopes),
+            "backlog/oldest_seconds": dg.MetadataValue.int(int(found.status.oldest_pending_age or 0)),
+            **(shown if late else {}),
+        },
+    )
 
 
 def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
 
+from lakewarden.dagster.assets.health import table_event
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.events import backlog_of, book_events, event_kind, register_users, with_histories
+from lakewarden.dagster.jobs.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
 from lakewarden.dagster.jobs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.planning.health import health
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 
@@ -40,7 +43,7 @@ def book(
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
     """
     all_reports = [report for report in reports if report.outcome in ("done", "planned")]
-    crowded = crowded_tables(lake, {report.scope.table for report in all_reports}, max_partitions)
+    crowded = crowded_tables(lake, {report.scope.table for report in reports}, max_partitions)
     single = [report for report in all_reports if report.scope.table not in crowded]
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
@@ -51,8 +54,16 @@ def book(
         log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     if context.run.parent_run_id:
         book_behind(context, lake, mount, named_tables(lake, named_by(context, mount)))
+    _book_health(context, lake, mount, {report.scope.table for report in reports if report.outcome == "done"})
     context.add_output_metadata(summary(reports))
+    mark_failed(context, mount, [report for report in reports if report.fault and report.scope.table not in crowded])
     raise_failures(reports)
+
+
+def _book_health(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName]) -> None:
+    """One event for each table that the run changed: its numbers, and the worst of all of its scopes."""
+    for found in health(lake.warehouse, tables) if tables else ():
+        context.log_event(table_event(mount, found))
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import dagster as dg
 from pydantic import Field
 
+from lakewarden.dagster.assets.health import health_key
 from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.jobs.failures import RETRIES, declined
@@ -30,7 +31,8 @@ def prune(
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
         return
     with declined(context):
-        keys = [mount.asset_key(table.name) for table in lake.tables()]
+        tables = [table.name for table in lake.tables()]
+        keys = [*map(mount.asset_key, tables), *(health_key(mount, name) for name in (*tables, None))]
         pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
     context.add_output_metadata(asdict(pruned))
 

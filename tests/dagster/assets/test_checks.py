@@ -19,7 +19,7 @@ from tests.fixtures.dagster import DAGSTER, sqlite_instance
 
 pytestmark = DAGSTER
 
-ALL = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
+ALL = {"one_row_per_key", "columns_as_declared", "log_and_table_agree", "flushed_in_time"}
 
 
 @pytest.fixture

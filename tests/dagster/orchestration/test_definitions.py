@@ -48,15 +48,30 @@ SCHEDULES = {
     "prune_nightly": "50 3 * * *",
     "check_nightly": "10 1 * * *",
 }
-SENSORS = {"flush_sensor", "queue_sensor", "queued_sensor", "cut_off_sensor", "users_sensor", "catalog_sensor", "check_sensor"}
-CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree"}
+SENSORS = {
+    "flush_sensor",
+    "queue_sensor",
+    "queued_sensor",
+    "cut_off_sensor",
+    "users_sensor",
+    "catalog_sensor",
+    "check_sensor",
+    "health_sensor",
+}
+CHECKS = {"one_row_per_key", "columns_as_declared", "log_and_table_agree", "flushed_in_time"}
 
 
 def test_the_names_that_people_rely_on(load: Load, chat: str) -> None:
     defs = load(chat)
     dg.Definitions.validate_loadable(defs)
     repository = defs.get_repository_def()
-    assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {"chat/messages", "chat/rooms"}
+    assert {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()} == {
+        "chat/messages",
+        "chat/messages/health",
+        "chat/rooms",
+        "chat/rooms/health",
+        "health",
+    }
     assert {job.name for job in repository.get_all_jobs()} - {"__ASSET_JOB"} == JOBS | OF_CHAT
     assert {schedule.name: schedule.cron_schedule for schedule in repository.schedule_defs} == SCHEDULES
     assert {sensor.name for sensor in repository.sensor_defs if sensor.name != "default_automation_condition_sensor"} == SENSORS
@@ -90,7 +105,8 @@ def test_every_type_of_table_becomes_an_asset(load: Load, chat: str, tmp_path: P
     defs = load(chat)
     dg.Definitions.validate_loadable(defs)
     graph = defs.get_repository_def().asset_graph
-    partitioned = {key.path[-1]: graph.get(key).partitions_def is not None for key in graph.get_all_asset_keys()}
+    tables = [key for key in graph.get_all_asset_keys() if key.path[-1] != "health"]
+    partitioned = {key.path[-1]: graph.get(key).partitions_def is not None for key in tables}
     assert partitioned == {"messages": True, "rooms": False, "typing": True, "photos": True, "posters": False}
     checked = {key.asset_key.path[-1] for key in graph.asset_check_keys}
     assert checked == {"messages", "rooms", "photos", "posters"}, "a STREAM table has no Delta table to check"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote, quote_plus
 
 from lakewarden.dagster.jobs.tags import SCOPE
 from lakewarden.storage.paths import encode
@@ -42,12 +43,13 @@ _PATH_OF_METADATA = "PathMetadataEntryData"
 
 
 class Names:
-    """The spellings of an id: as it is, and as in paths. `mark` takes its place."""
+    """The spellings of an id: as it is, as in paths, and as in links. `mark` takes its place."""
 
     def __init__(self, user: str, mark: str) -> None:
-        self._spelled = sorted({user, encode(user, folds_case=False), encode(user, folds_case=True)})
+        in_paths = {encode(user, folds_case=False), encode(user, folds_case=True)}
+        self._spelled = sorted({user, *in_paths, quote(user, safe=""), quote_plus(user)})
         either = "|".join(re.escape(each) for each in self._spelled)
-        self._word = re.compile(rf"(?<![0-9A-Za-z_])(?:{either})(?![0-9A-Za-z_])")
+        self._word = re.compile(rf"(?:(?<![0-9A-Za-z_])|(?<=%[0-9A-F]{{2}}))(?:{either})(?![0-9A-Za-z_])")
         self._mark = mark
 
     @property

@@ -1,0 +1,197 @@
+"""Health assets: one beside each table's asset, and one for the warehouse. Their events are numbers that plot over time.
+
+An asset of its own, since the plots of a partitioned asset join its partitions, and since Dagster knows one freshness for an
+asset. An event is a materialization while no row waits too long, else an observation: so the asset is fresh as long as the
+table is flushed in time, and a table without writes is fresh, too.
+
+No `from __future__ import annotations` where Dagster reads a signature.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+import dagster as dg
+
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.dagster.assets.links import launchpad, restore_form
+from lakewarden.dagster.assets.metadata import Metadata
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
+from lakewarden.planning.health import LATE_AFTER, WORST, TableHealth, WorstScope, health
+from lakewarden.scope import Scope, TableName
+from lakewarden.storage.paths import encode
+from lakewarden.warehouse import cold_tables
+
+LOOK_EVERY = timedelta(minutes=5)
+"""How often the health is looked at without a run."""
+
+OTHERS = 20
+"""Scopes without rows in the log that a look considers for their files."""
+
+STEP = "health"
+
+HealthEvent = dg.AssetMaterialization | dg.AssetObservation
+
+
+def health_key(mount: Mount, table: TableName | None = None) -> dg.AssetKey:
+    """The key of a table's health; without a table, of the warehouse's."""
+    return dg.AssetKey([*(mount.key_prefix if table is None else mount.asset_key(table).path), "health"])
+
+
+def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:
+    """The assets of all tables and of the warehouse, as one step that runs for any of them; none without tables."""
+    tables = cold_tables(catalog)
+    if not tables:
+        return []
+
+    @dg.multi_asset(
+        name=mount.named(STEP),
+        specs=[*(_spec(mount, table) for table in tables), _of_the_warehouse(mount, tables)],
+        can_subset=True,
+        required_resource_keys={mount.named(LAKE)},
+    )
+    def look(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        for event in health_events(mount, health(lake_of(context, mount).warehouse, files_of=OTHERS)):
+            if event.asset_key not in context.selected_asset_keys:
+                continue
+            if isinstance(event, dg.AssetMaterialization):
+                yield dg.MaterializeResult(asset_key=event.asset_key, metadata=event.metadata)
+            else:
+                context.log_event(event)
+
+    return [look]
+
+
+def _spec(mount: Mount, table: Table) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        health_key(mount, table.name),
+        deps=[mount.asset_key(table.name)],
+        description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Late"
+        " when rows wait longer than FLUSH_POLICY says. Its plots are over time.",
+        group_name=mount.group_of(table.name),
+        freshness_policy=_policy(table),
+        skippable=True,
+    )
+
+
+def _policy(table: Table) -> dg.FreshnessPolicy | None:
+    """The interval of FLUSH_POLICY, what a flush may take, and two looks; None without an interval."""
+    policy = table.options.flush_policy
+    if policy is None or policy.interval is None:
+        return None
+    late = timedelta(seconds=policy.interval) + LATE_AFTER
+    return dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY)
+
+
+def _of_the_warehouse(mount: Mount, tables: Sequence[Table]) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        health_key(mount),
+        deps=[health_key(mount, table.name) for table in tables],
+        description="The health of the warehouse: the sums of all tables, a line for each, and the worst scopes.",
+        group_name=mount.group or mount.named("warehouse"),
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
+        skippable=True,
+    )
+
+
+def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[HealthEvent]:
+    """An event for each table, and one for the warehouse of which these are all."""
+    return [*(table_event(mount, one) for one in found), *([_of_all(mount, found)] if found else [])]
+
+
+def table_event(mount: Mount, one: TableHealth) -> HealthEvent:
+    return _event(health_key(mount, one.table), one.is_late, _description(one), _table_metadata(mount, one))
+
+
+def _of_all(mount: Mount, found: Sequence[TableHealth]) -> HealthEvent:
+    late = sum(one.late_scopes for one in found)
+    failed = sum(one.failed_scopes for one in found)
+    said = f"{late:,} scopes are late, {failed:,} failed a check" if late or failed else "all is flushed in time"
+    return _event(health_key(mount), late > 0, said, _warehouse_metadata(mount, found))
+
+
+def _event(key: dg.AssetKey, late: bool, said: str, metadata: Metadata) -> HealthEvent:
+    kind = dg.AssetObservation if late else dg.AssetMaterialization
+    return kind(key, description=said, metadata=metadata)
+
+
+def _description(one: TableHealth) -> str:
+    parts = [
+        f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time",
+        *([f"{one.failed_scopes:,} failed a check"] if one.failed_scopes else []),
+        *([one.status.error] if one.status.error else []),
+    ]
+    return "; ".join(parts)
+
+
+def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
+    return {**_worst(mount, one.worst), **_numbers([one]), "dagster/table_name": dg.MetadataValue.text(str(one.table))}
+
+
+def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
+    late_first = sorted(found, key=lambda one: (one.late_scopes, one.failed_scopes, _age(one)), reverse=True)
+    lines = [
+        _line(one.status.table, one.status.scopes, one.late_scopes, one.failed_scopes, one.status.pending_rows, one.status.files)
+        for one in late_first
+    ]
+    head = ["| table | tenants | late | failed a check | rows in the log | files |", "|---|---|---|---|---|---|"]
+    worst = [each for one in late_first for each in one.worst]
+    tables = dg.MetadataValue.md("\n".join([*head, *lines]))
+    return {"tables": tables, **_worst(mount, worst[:WORST]), **_numbers(found)}
+
+
+def _numbers(found: Sequence[TableHealth]) -> Metadata:
+    """The same keys on every event: Dagster plots them."""
+    numbers = {
+        "tenants": sum(one.status.scopes for one in found),
+        "backlog/scopes": sum(one.status.scopes_pending for one in found),
+        "backlog/rows": sum(one.status.pending_rows for one in found),
+        "backlog/bytes": sum(one.status.pending_bytes for one in found),
+        "backlog/oldest_seconds": int(max(map(_age, found), default=0)),
+        "late/scopes": sum(one.late_scopes for one in found),
+        "failed_checks/scopes": sum(one.failed_scopes for one in found),
+        "delta/rows": sum(one.status.rows for one in found),
+        "delta/num_files": sum(one.status.files for one in found),
+        "delta/bytes": sum(one.status.bytes for one in found),
+    }
+    return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
+
+
+def _age(one: TableHealth) -> float:
+    """Seconds; 0 where no row is in the log."""
+    return one.status.oldest_pending_age or 0.0
+
+
+def _worst(mount: Mount, worst: Sequence[WorstScope]) -> Metadata:
+    """The worst scopes as Markdown, since the cells of Dagster's own tables are no links."""
+    if not worst:
+        return {}
+    head = ["| table | user | why | |", "|---|---|---|---|"]
+    lines = [_line(str(one.scope.table), _user(one.scope), one.reason, " · ".join(_links(mount, one))) for one in worst]
+    return {"worst": dg.MetadataValue.md("\n".join([*head, *lines]))}
+
+
+def _user(scope: Scope) -> str:
+    """The user as in paths: whatever the id, it is no markup, and an erasure finds it in what Dagster keeps."""
+    return "" if scope.user is None else f"`{encode(scope.user, folds_case=False)}`"
+
+
+_PLAIN = re.compile("[A-Za-z0-9_.@-]*")
+"""Ids that are in a link as an erasure searches for them; others get no links."""
+
+
+def _links(mount: Mount, one: WorstScope) -> Iterator[str]:
+    """Links to forms that are filled in for the scope."""
+    scope = one.scope
+    if not _PLAIN.fullmatch(scope.user or ""):
+        return
+    if one.is_pending:
+        users = [] if scope.user is None else [scope.user]
+        yield f"[flush]({launchpad('flush_job', {'scopes': {str(scope.table): users}}, mount=mount)})"
+    if one.failed_check:
+        yield f"[restore]({restore_form(mount, scope)})"
+
+
+def _line(*cells: str | int) -> str:
+    return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |"

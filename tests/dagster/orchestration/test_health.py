@@ -1,0 +1,139 @@
+"""The health assets: numbers of each table, its worst scopes with filled forms, late tables, failed partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from lakewarden.clock import system_clock
+from lakewarden.dagster.jobs.event_log.redacting import Names
+from lakewarden.lakehouse import Lakehouse
+from tests.dagster.orchestration.conftest import Load
+from tests.fixtures.chat import MESSAGES
+from tests.fixtures.dagster import DAGSTER, sqlite_instance
+
+pytestmark = DAGSTER
+
+KEY = dg.AssetKey(["chat", "messages"])
+HEALTH = dg.AssetKey(["chat", "messages", "health"])
+NUMBERS = {
+    "tenants",
+    "backlog/scopes",
+    "backlog/rows",
+    "backlog/bytes",
+    "backlog/oldest_seconds",
+    "late/scopes",
+    "failed_checks/scopes",
+    "delta/rows",
+    "delta/num_files",
+    "delta/bytes",
+}
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with sqlite_instance(tmp_path / "dagster") as instance:
+        yield instance
+
+
+def events_of_a_tick(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Mapping[str, object]:
+    sensor = definitions.resolve_sensor_def("health_sensor")
+    with dg.build_sensor_context(instance=instance, resources=dict(definitions.resources or {})) as context:
+        events = sensor.evaluate_tick(context).asset_events
+    for event in events:
+        instance.report_runless_asset_event(event)
+    return {
+        f"{event.asset_key.to_user_string()} {event.check_name}"
+        if isinstance(event, dg.AssetCheckEvaluation)
+        else event.asset_key.to_user_string(): event
+        for event in events
+    }
+
+
+def write_long_ago(uri: str, user: str) -> None:
+    then = system_clock() - timedelta(hours=1)
+    with Lakehouse.open(uri, clock=lambda: then) as lake:
+        lake.table(MESSAGES).write([{"id": 9, "content": "waits"}], user=user)
+
+
+def with_interval(uri: str) -> None:
+    from lakewarden.catalog.evolution import SetOptions
+
+    with Lakehouse.open(uri) as lake:
+        lake.alter_table(MESSAGES, SetOptions({"FLUSH_POLICY": "interval:60"}))
+
+
+def test_a_look_books_numbers_for_each_table_and_the_warehouse(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    found = events_of_a_tick(load(chat), instance)
+    for key in ("chat/messages/health", "chat/rooms/health", "health"):
+        event = found[key]
+        assert isinstance(event, dg.AssetMaterialization)
+        assert {name for name, value in event.metadata.items() if isinstance(value, dg.IntMetadataValue)} == NUMBERS
+        assert event.partition is None, "a partition would be one of many in a plot"
+    messages = found["chat/messages/health"]
+    assert isinstance(messages, dg.AssetMaterialization)
+    assert (messages.metadata["tenants"].value, messages.metadata["delta/rows"].value) == (3, 6)
+
+
+def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    with_interval(chat)
+    write_long_ago(chat, "ada")
+    definitions = load(chat)
+    found = events_of_a_tick(definitions, instance)
+    late = found["chat/messages/health"]
+    assert isinstance(late, dg.AssetObservation), "not materialized, so it grows stale"
+    worst = str(late.metadata["worst"].value)
+    assert "`ada` | late: rows wait for 3,6" in worst
+    assert "[flush](/guess/flush_job/playground/setup?config=" in worst
+    assert Names("ada", "0" * 32).stand_in(worst)
+    check = found["chat/messages flushed_in_time"]
+    assert isinstance(check, dg.AssetCheckEvaluation)
+    assert (check.passed, check.description) == (False, "1 of 3 scopes are late")
+    policy = definitions.resolve_asset_graph().get(HEALTH).freshness_policy
+    assert policy == dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=16), warn_window=timedelta(minutes=11))
+
+
+def test_an_erased_id_is_found_in_a_link() -> None:
+    names = Names("u_42", "0" * 32)
+    assert "u_42" not in names.without('{"md_str": "[flush](/guess/flush_job?config=%20%20-%20u_42%0A)"}')
+    assert "example" not in Names("ada@example.org", "0" * 32).without('{"md_str": "-%20ada%40example.org%0A"}')
+
+
+def test_each_run_books_its_tables_once(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    with Lakehouse.open(chat) as lake:
+        for user in ("ada", "bob"):
+            lake.table(MESSAGES).write([{"id": 9, "content": "new"}], user=user)
+    assert load(chat).resolve_job_def("flush_job").execute_in_process(instance=instance).success
+    (event,) = instance.fetch_materializations(HEALTH, limit=9).records
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["delta/rows"].value == 8
+
+
+def test_a_failed_scope_turns_its_partition_red_until_it_is_done(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    torn = {path: path.read_bytes() for path in Path(chat, "data/chat/messages/ada/_delta_log").glob("*.json")}
+    with Lakehouse.open(chat) as lake:
+        for user in ("ada", "bob"):
+            lake.table(MESSAGES).write([{"id": 9, "content": "new"}], user=user)
+    for path in torn:
+        path.write_text("{")
+    definitions = load(chat)
+    flush = definitions.resolve_job_def("flush_job")
+
+    def failed() -> set[str]:
+        node = definitions.resolve_asset_graph().get(KEY)
+        assert node.partitions_def is not None
+        status = get_and_update_asset_status_cache_value(instance, KEY, node.partitions_def)
+        assert status is not None
+        return set(status.deserialize_failed_partition_subsets(node.partitions_def).get_partition_keys())
+
+    assert not flush.execute_in_process(instance=instance, raise_on_error=False).success
+    assert failed() == {"ada"}
+    for path, content in torn.items():
+        path.write_bytes(content)
+    assert flush.execute_in_process(instance=instance).success
+    assert failed() == set()
