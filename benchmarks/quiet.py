@@ -1,7 +1,8 @@
-"""Measures `compact`, `optimize`, `vacuum` and `plan` with nothing to do, over tables of very many scopes.
+"""Measures what there is to pay where nothing is to do, over tables of very many scopes.
 
 Most of those scopes do not exist: they are registered, and noted in the state as a flush would have noted them. Each
-operation runs in a process of its own, which reports its processor time, its peak of memory, and its requests to the store.
+operation runs in processes of its own, which report their processor time, their peak of memory, and their requests to the
+store; sizes take turns, and medians count. A write comes last: from then on, something is pending.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +26,7 @@ from benchmarks.scale import Scale
 from lakewarden.clock import system_clock, to_millis
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.report import ScopeReport
 from lakewarden.scope import TableName
 from lakewarden.state.floors.entries import NEVER
 from lakewarden.state.floors.floor import floor_at
@@ -28,23 +34,53 @@ from lakewarden.state.floors.known_scopes import SCHEMA, KnownScopes
 from lakewarden.storage import local
 from lakewarden.warehouse import find_table
 
-OPERATIONS = ("compact", "optimize", "vacuum", "plan")
+TICKS = ("flush_sensor", "users_sensor")
 _FILES, _BYTES = 1, 4096
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run of an operation in a process of its own, from the open warehouse on."""
+
+    seconds: float
+    megabytes: float
+    requests: int
 
 
 def run(scale: Scale, place: Path) -> Section:
     section = Section("quiet", scale.name)
-    rows: list[tuple[str, ...]] = []
-    for scopes in scale.quiet:
-        uri = str(place / f"quiet-{scopes}")
+    uris = {scopes: str(place / f"quiet-{scopes}") for scopes in scale.quiet}
+    for scopes, uri in uris.items():
         make(uri, scopes)
-        measured("plan", uri)  # compares the users once
-        for operation in OPERATIONS:
-            found = measured(operation, uri)
-            rows.append((operation, f"{scopes:,}", f"{found[0]:.2f} s", f"{found[1]:.0f} MB", f"{found[2]:.0f}"))
-    head = ("operation", "scopes", "processor time", "peak of memory", "requests")
-    section.tables.append(Table("Nothing to do. Target: at most 1.3 times from the fewest to the most.", head, rows))
+        for first in ("plan", "status", *TICKS):  # compares the users, adds up, and registers partitions: once
+            measured(first, uri)
+    found: dict[tuple[str, int], list[Cost]] = {}
+    for operation in (*_OPERATIONS, *TICKS, "write"):
+        for _ in range(scale.rounds):
+            for scopes, uri in uris.items():
+                found.setdefault((operation, scopes), []).append(measured(operation, uri))
+    section.tables.append(_table(scale, found))
     return section
+
+
+def _table(scale: Scale, found: Mapping[tuple[str, int], list[Cost]]) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for operation in dict.fromkeys(operation for operation, _ in found):
+        costs = [found[operation, scopes] for scopes in scale.quiet]
+        seconds = [median(cost.seconds for cost in several) for several in costs]
+        memory = [median(cost.megabytes for cost in several) for several in costs]
+        requests = [f"{median(cost.requests for cost in several):.0f}" for several in costs]
+        ratio = f"{seconds[-1] / seconds[0]:.2f}"
+        rows.append(
+            (operation, *(f"{one:.3f} s" for one in seconds), ratio, *requests, f"{memory[0]:.0f} MB", f"{memory[-1]:.0f} MB")
+        )
+    sizes = [f"{scopes:,}" for scopes in scale.quiet]
+    few, many = sizes[0], sizes[-1]
+    head = ("over so many scopes", *sizes, "times", *(f"requests, {size}" for size in sizes), f"memory, {few}", f"memory, {many}")
+    said = (
+        "Processor time, requests and peak of memory with nothing to do. Target: at most 1.3 times from the fewest to the most."
+    )
+    return Table(said, head, rows)
 
 
 def make(uri: str, scopes: int) -> None:
@@ -81,15 +117,85 @@ def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], rules: Rules, tar
     return KnownScopes(pa.table({"scope": hashes, "forgotten": pa.array(np.zeros(len(marks), np.bool_)), **numbers}))
 
 
-def measured(operation: str, uri: str) -> tuple[float, float, float]:
-    """Seconds of processor time, megabytes, requests; of a process of its own, from the open warehouse on."""
+def measured(operation: str, uri: str) -> Cost:
+    """Runs the operation in a process of its own."""
     code = f"from benchmarks.quiet import once; once({operation!r}, {uri!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, megabytes, requests = json.loads(done.stdout.splitlines()[-1])
-    return seconds, megabytes, requests
+    return Cost(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def once(operation: str, uri: str) -> None:
+    """Prints what the operation cost this process, and checks that there was nothing to do."""
+    requests = _counter()
+    if operation in TICKS:
+        with _tick(operation, uri) as act:
+            cost = _measured(act, requests)
+    else:
+        with Lakehouse.open(uri) as lake:
+            cost = _measured(lambda: _OPERATIONS.get(operation, _write)(lake), requests)
+    print(json.dumps([cost.seconds, cost.megabytes, cost.requests]))
+
+
+def _measured(act: Callable[[], bool], requests: Callable[[], int]) -> Cost:
+    before, began = requests(), time.process_time()
+    quiet = act()
+    taken = time.process_time() - began
+    assert quiet, "there was something to do"
+    return Cost(taken, _peak(), requests() - before)
+
+
+def _skipped(reports: list[ScopeReport]) -> bool:
+    return all(report.outcome == "skipped" for report in reports)
+
+
+def _write(lake: Lakehouse) -> bool:
+    client = lake.table(data.TABLE)
+    return client.write(data.rows([data.user_name(0)], 0, 1), user_column="user").rows == 1
+
+
+_OPERATIONS: dict[str, Callable[[Lakehouse], bool]] = {
+    "due": lambda lake: not lake.due(),
+    "pending": lambda lake: not lake.pending(),
+    "plan": lambda lake: _skipped(lake.plan()),
+    "compact": lambda lake: _skipped(lake.compact()),
+    "optimize": lambda lake: _skipped(lake.optimize()),
+    "vacuum": lambda lake: _skipped(lake.vacuum()),
+    "status": lambda lake: lake.overview().scopes == (),
+    "check --quick": lambda lake: all(finding.passed for finding in lake.check(quick=True)),
+}
+
+
+@contextmanager
+def _tick(name: str, uri: str) -> Iterator[Callable[[], bool]]:
+    """One tick of a sensor, behind the one that left its cursor beside the warehouse."""
+    import dagster as dg  # other operations need none of it
+
+    from lakewarden.dagster.mount import Mount
+    from lakewarden.dagster.orchestration.sensors import build_sensors
+    from lakewarden.dagster.resources.lakehouse import resources_of
+
+    mount, kept = Mount(uri), Path(f"{uri}-{name}")
+    (sensor,) = (one for one in build_sensors(mount) if one.name == name)
+    cursor = None
+    with suppress(FileNotFoundError):
+        cursor = kept.read_text()
+
+    def act() -> bool:
+        found = sensor.evaluate_tick(context)
+        kept.write_text(found.cursor or "")
+        return cursor is None or not found.run_requests
+
+    home = Path(f"{uri}-dagster")
+    home.mkdir(exist_ok=True)
+    with (
+        dg.DagsterInstance.local_temp(str(home), overrides={"telemetry": {"enabled": False}}) as instance,
+        dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources_of(mount)) as context,
+    ):
+        yield act
+
+
+def _counter() -> Callable[[], int]:
+    """Counts the requests to the disk's object store from now on."""
     requests = 0
 
     def counted(name: str) -> None:
@@ -104,12 +210,7 @@ def once(operation: str, uri: str) -> None:
 
     for name in ("create", "put", "get", "get_range", "list", "delete"):
         counted(name)
-    with Lakehouse.open(uri) as lake:
-        requests, began = 0, time.process_time()
-        reports = getattr(lake, operation)()
-        taken = time.process_time() - began
-    assert all(report.outcome == "skipped" for report in reports)
-    print(json.dumps([taken, _peak(), requests]))
+    return lambda: requests
 
 
 def _peak() -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, flush, flush_requests, growth, maintenance, query, write
+from benchmarks import booking, data, flush, flush_requests, growth, maintenance, query, quiet, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -51,6 +51,19 @@ def test_requests_of_a_flush_are_few(minio: MinioServer, *, same_keys: bool) -> 
     assert [row[0] for row in counted.rows] == ["ours", "delta-rs alone, theirs"]
     assert {row[0] for row in listed.rows} == {"scope", "job", ""}
     assert float(listed.rows[-1][3]) == pytest.approx(sum(float(row[3]) for row in listed.rows[:-1]), abs=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["status", "users_sensor"])
+def test_quiet(operation: str, tmp_path: Path) -> None:
+    costs = []
+    for scopes in TINY.quiet:
+        uri = str(tmp_path / str(scopes))
+        quiet.make(uri, scopes)
+        quiet.measured(operation, uri)
+        costs.append(quiet.measured(operation, uri))
+    assert len({cost.requests for cost in costs}) == 1
+    assert all(cost.requests > 0 for cost in costs)
 
 
 @pytest.mark.slow
