@@ -227,7 +227,7 @@ def check_floor(state: ObjectStore, standing: Standing) -> None:
     """
     table_floor, root, log_id, last_position = standing.floor, standing.root, standing.log_id, standing.last_position
     stored = floor_at(FloorLocation.on_storage(root.location, table_floor.table_id))
-    expected = floor_at(table_floor).look(RECENT_SECONDS).storages.get(root.identity, NOTHING)
+    expected = floor_at(table_floor).storages(RECENT_SECONDS).get(root.identity, NOTHING)
     settled = stored.position()
     if settled > last_position and settled > (end := reader_of(state, log_id).view(()).last_position):
         raise Corrupt(

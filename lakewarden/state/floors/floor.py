@@ -113,9 +113,20 @@ class Floor:
         """
         now = monotonic()
         with self._lock:
-            if self._looked is None or not within or now - self._looked[0] > within:
-                self._looked = (now, self._read())
-            return self._looked[1]
+            recent = self._recent(now, within)
+            if recent is None:
+                recent = self._read()
+                self._looked = (now, recent)
+            return recent
+
+    def storages(self, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> Mapping[str, int]:
+        """Returns the positions that were seen on storages (`FloorLook.storages`) without reading notes. Raises as `look`."""
+        with self._lock:
+            recent = self._recent(monotonic(), within)
+            return highest(head.storages for head in self._every(self._head).values()) if recent is None else recent.storages
+
+    def _recent(self, now: float, within: float) -> FloorLook | None:
+        return None if self._looked is None or not within or now - self._looked[0] > within else self._looked[1]
 
     def scan(self) -> FloorScan:
         """Returns the heads of the floor's objects now.

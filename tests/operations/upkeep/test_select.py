@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakewarden import Lakehouse
+from lakewarden import Column, Lakehouse
 from lakewarden.clock import system_clock
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
@@ -24,6 +24,8 @@ pytestmark = pytest.mark.disk  # states are lost by hand, in directories
 
 SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
 USERS = ("ann", "bob", "cyd")
+OTHER = "chat.others"
+NOTES_COLUMNS = [Column("id", "BIGINT"), Column("text", "TEXT")]
 
 
 @pytest.fixture
@@ -230,3 +232,26 @@ def test_a_dropped_table_leaves_no_comparison(lake: Lakehouse) -> None:
     lake.sql(f"DROP TABLE {NOTES}")
     assert not lake.warehouse.state.list("whole")
     assert not lake.warehouse.state.list("known")
+
+
+@pytest.mark.parametrize("whose", ["the table's", "the user's"])
+@pytest.mark.parametrize("place", ["disk", pytest.param("minio", marks=pytest.mark.slow)])
+def test_scopes_on_another_storage_are_as_quiet(
+    lake: Lakehouse, place: str, whose: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = str(tmp_path / "elsewhere") if place == "disk" else request.getfixturevalue("s3_warehouse_uri")
+    lake.create_storage("elsewhere", type="filesystem" if place == "disk" else "s3", base=base)
+    options = {"STORAGE_ID": "elsewhere"} if whose == "the table's" else {"USE_USER_STORAGE": "true"}
+    if whose == "the user's":
+        lake.sql("CREATE USER ann WITH PASSWORD 'correct horse' ROLE user STORAGE_MODE region STORAGE_ID 'elsewhere'")
+    table = lake.create_table(OTHER, type="USER", columns=NOTES_COLUMNS, primary_key=["id"], options=options)
+    for turn in range(2):
+        for user in USERS:
+            table.write(notes({turn: "text"}), user=user)
+        lake.flush(OTHER)
+    assert {report.scope.user: report.outcome for report in lake.compact(OTHER)} == dict.fromkeys(USERS, "done")
+    monkeypatch.setattr("lakewarden.delta.scope.open_place", None)
+    assert _quiet(lake.compact(OTHER)) == _quiet(lake.optimize(OTHER)) == _quiet(lake.vacuum(OTHER)) == 3
+    assert lake.plan(OTHER) == []
+    (found,) = (one for one in lake.overview().tables if one.table == OTHER)
+    assert (found.scopes, found.rows, found.scopes_unknown) == (3, 6, 0)
