@@ -150,11 +150,12 @@ def operations() -> Iterator[str]:
     yield "What each operation takes, and how it can be started. Ids of its jobs begin with its letters. A job that can be queued"
     yield "waits for a runner; one that cannot is run by a person. [Plans](../operations.md#plans) say first what would be done."
     yield ""
-    yield from _table("operation", "jobs", "tables", "options", "queued", "planned", "right in SQL")
+    yield from _table("operation", "what it does", "jobs", "tables", "options", "queued", "planned", "right in SQL")
     for name, spec in SPECS.items():
         options = ", ".join(f"`{option}`" for option in sorted(spec.options))
         right = (spec.act or "") + (", or write for a scope of one's own" if spec.own else "")
-        yield _row(f"`{name}`", f"`{spec.prefix}-…`", spec.tables, options, *_cells_of(spec.queueable, spec.plannable), right)
+        taken = (spec.tables, options, *_cells_of(spec.queueable, spec.plannable), right)
+        yield _row(f"`{name}`", spec.does, f"`{spec.prefix}-…`", *taken)
 
 
 def statements() -> Iterator[str]:

@@ -8,10 +8,8 @@ from typing import ClassVar, Literal
 
 from lakewarden.connection import Location
 from lakewarden.scope import Scope
+from lakewarden.specs import Operation
 
-Operation = Literal[
-    "flush", "compact", "optimize", "vacuum", "restore", "drop", "evict", "export", "import", "erase", "move", "repair"
-]
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task. The job continues the scope in Spark, and no caller sees this status."""
 

@@ -1,13 +1,105 @@
-"""The properties of each operation, in one table that the command line, SQL, jobs and Dagster read."""
+"""What there is to know of each operation, in one table, and of the options that they take.
+
+The command line, SQL, jobs, plans, Dagster and the reference are driven by it. What an operation does is in its procedure
+(`operations.procedures`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypedDict
 
 from lakewarden.access.rights import TableAct
-from lakewarden.report import Operation
+
+Operation = Literal[
+    "flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "import", "move", "repair"
+]
+Queueable = Literal["flush", "compact", "evict", "optimize", "export", "move"]
+Plannable = Literal["flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "move", "repair"]
+"""Those that can be queued, and planned, by the table below: types for callers, since a type checker reads no table."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What an operation works on: tables by name (all where none is named), for every user or for one."""
+
+    tables: tuple[str, ...] = ()
+    user: str | None = None
+    look: bool = False
+    """Whether maintenance opens each scope, also those that the state knows to be quiet."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The selection as a job stores it."""
+        user = {} if self.user is None else {"user": self.user}
+        return {"tables": ",".join(self.tables)} | user | ({"look": "true"} if self.look else {})
+
+
+def _shown(help: str, flag: str = "") -> dict[str, str]:
+    """An option's text on the command line, and its flag where that is not its name."""
+    return {"help": help, "flag": flag}
+
+
+@dataclass(frozen=True)
+class Request:
+    """An operation as it was requested, with the options of all operations; `SPECS` says which of them each takes."""
+
+    operation: Operation
+    tables: tuple[str, ...] = ()
+    """As `namespace.table`; all where none is named."""
+    user: str | None = field(default=None, metadata=_shown("Only this user's scope."))
+    version: int | None = field(default=None, metadata=_shown("The Delta version to go back to; on a USER table with --user."))
+    timestamp: datetime | None = field(default=None, metadata=_shown("A time, ISO 8601; without an offset it is UTC."))
+    discard_pending: bool = field(default=False, metadata=_shown("Drop the scope's pending rows instead of flushing them first."))
+    retain_hours: float | None = field(
+        default=None, metadata=_shown("Hours to keep removed files; below 168 needs --force.", "--retain")
+    )
+    force: bool = field(default=False, metadata=_shown("Allow a retention below 168 hours."))
+    ignore_checks: bool = field(default=False, metadata=_shown("Include scopes that failed a check."))
+    zorder: tuple[str, ...] = field(default=(), metadata=_shown("Columns to cluster by; repeat, or separate by commas."))
+    look: bool = field(
+        default=False, metadata=_shown("Open each scope, also those in which nothing is to do by what the state knows.")
+    )
+    deep: bool = field(default=False, metadata=_shown("Read every object under every storage to search for remains."))
+    even_if_unknown: bool = field(
+        default=False, metadata=_shown("Continue although nothing is known of the user: data may be left anyway.")
+    )
+    to: str | None = field(default=None, metadata=_shown("The storage to move to; or the directory or URI to export to."))
+    restored: bool = field(default=False, metadata=_shown("The warehouse or its data was just restored from a backup."))
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.tables, self.user, self.look)
+
+
+class PlanOptions(TypedDict, total=False):
+    """The fields of a `Request` by keyword."""
+
+    user: str | None
+    version: int | None
+    timestamp: datetime | None
+    discard_pending: bool
+    retain_hours: float | None
+    force: bool
+    ignore_checks: bool
+    zorder: tuple[str, ...]
+    look: bool
+    deep: bool
+    even_if_unknown: bool
+    to: str | None
+    restored: bool
+
+
+@dataclass(frozen=True)
+class Command:
+    """The command that runs an operation: `lakewarden flush TABLE… --user U`."""
+
+    nothing: str
+    """What it prints where there is no scope to report."""
+    dry_run: str = ""
+    """What `--dry-run` does; without it, `plan --operation` shows what would be done."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +107,8 @@ class OperationSpec:
     """One operation. The ids of its jobs start with `prefix` (kalamdb.md 3.3, where that has one)."""
 
     prefix: str
+    does: str
+    """What it does, for people: a sentence without its full stop."""
     queueable: bool = False
     """Whether its jobs can be queued for a runner. An operation that needs a person cannot."""
     plannable: bool = False
@@ -29,6 +123,10 @@ class OperationSpec:
     """How many tables a request names; `any` means all of them when it names none."""
     required: frozenset[str] = frozenset()
     """Which of its options have to be given."""
+    command: Command | None = None
+    """Its command; None where it has one of its own shape, or none."""
+    procedure: str = ""
+    """The module that does it; by default its own in `operations.procedures`."""
 
 
 def _takes(*names: str) -> frozenset[str]:
@@ -38,38 +136,99 @@ def _takes(*names: str) -> frozenset[str]:
 _EVERY: TableAct = "maintain every scope of"
 
 SPECS: Mapping[Operation, OperationSpec] = {
-    "flush": OperationSpec("FL", queueable=True, plannable=True, options=_takes("user"), act="flush"),
-    "compact": OperationSpec("CO", queueable=True, plannable=True, options=_takes("user", "look"), act="compact"),
+    "flush": OperationSpec(
+        "FL",
+        "Move pending rows from the write log into the scopes' Delta tables",
+        queueable=True,
+        plannable=True,
+        options=_takes("user"),
+        act="flush",
+        command=Command("skipped: no pending writes"),
+    ),
+    "compact": OperationSpec(
+        "CO",
+        "Fold each scope's newest small files into one (the tail rule of Storage Tiers)",
+        queueable=True,
+        plannable=True,
+        options=_takes("user", "look"),
+        act="compact",
+        command=Command("skipped: no scopes"),
+    ),
+    "evict": OperationSpec(
+        "SE",
+        "Remove STREAM rows that have expired or exceed their scope's size",
+        queueable=True,
+        plannable=True,
+        options=_takes("user"),
+        act="evict",
+        command=Command("skipped: nothing has expired", "Show what would be removed, and remove nothing."),
+    ),
     "optimize": OperationSpec(
-        "OP", queueable=True, plannable=True, options=_takes("user", "zorder", "look"), act=_EVERY, own=True
+        "OP",
+        "Pack each scope's small files to the target size, or cluster them by columns",
+        queueable=True,
+        plannable=True,
+        options=_takes("user", "zorder", "look"),
+        act=_EVERY,
+        own=True,
+        command=Command("skipped: no scopes"),
     ),
     "vacuum": OperationSpec(
-        "VA", plannable=True, options=_takes("user", "retain_hours", "force", "ignore_checks", "look"), act=_EVERY, own=True
+        "VA",
+        "Delete files that no version inside the retention needs",
+        plannable=True,
+        options=_takes("user", "retain_hours", "force", "ignore_checks", "look"),
+        act=_EVERY,
+        own=True,
+        command=Command("skipped: no scopes", "List what would be deleted, and delete nothing."),
     ),
     "restore": OperationSpec(
         "RS",
+        "Restore the rows of scopes to an earlier version; the schema stays",
         plannable=True,
         options=_takes("user", "version", "timestamp", "discard_pending"),
         act=_EVERY,
         own=True,
         tables="one",
+        command=Command("skipped: no scopes", "Show which rows and files would change, and change nothing."),
     ),
-    "evict": OperationSpec("SE", queueable=True, plannable=True, options=_takes("user"), act="evict"),
-    "drop": OperationSpec("CL", plannable=True, tables="one", act="drop"),
-    "erase": OperationSpec("UC", plannable=True, options=_takes("user", "deep", "even_if_unknown"), required=_takes("user")),
+    "drop": OperationSpec("CL", "Remove a table with all its data", plannable=True, tables="one", act="drop"),
+    "erase": OperationSpec(
+        "UC",
+        "Remove all data of a user, search for remains, and certify it",
+        plannable=True,
+        options=_takes("user", "deep", "even_if_unknown"),
+        required=_takes("user"),
+    ),
     "export": OperationSpec(
-        "UE", queueable=True, plannable=True, options=_takes("user", "to"), tables="none", required=_takes("user", "to")
+        "UE",
+        "Copy all data of a user, as Delta tables with their history",
+        queueable=True,
+        plannable=True,
+        options=_takes("user", "to"),
+        tables="none",
+        required=_takes("user", "to"),
     ),
-    "import": OperationSpec("UI"),
+    "import": OperationSpec("UI", "Write the rows of an export into the tables of a warehouse"),
     "move": OperationSpec(
-        "MV", queueable=True, plannable=True, options=_takes("to"), tables="one", act="move", required=_takes("to")
+        "MV",
+        "Move a table to another storage, while reads and writes continue",
+        queueable=True,
+        plannable=True,
+        options=_takes("to"),
+        tables="one",
+        act="move",
+        required=_takes("to"),
     ),
-    "repair": OperationSpec("RP", plannable=True, options=_takes("user", "restored")),
+    "repair": OperationSpec(
+        "RP",
+        "Repair damaged write logs and tables, and report what was recovered and what is lost",
+        plannable=True,
+        options=_takes("user", "restored"),
+        procedure="lakewarden.repair.procedure",
+    ),
 }
-
-Queueable = Literal["flush", "compact", "optimize", "evict", "export", "move"]
-Plannable = Literal["flush", "compact", "optimize", "vacuum", "restore", "evict", "drop", "erase", "export", "move", "repair"]
-"""The same as types for callers, since a type checker reads no table."""
+"""In the order in which the command line and the reference list them."""
 
 QUEUEABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.queueable)
 PLANNABLE: tuple[Operation, ...] = tuple(name for name, spec in SPECS.items() if spec.plannable)

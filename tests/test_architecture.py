@@ -11,8 +11,7 @@ from typing import get_args
 import pytest
 
 from lakewarden import Column, Lakehouse
-from lakewarden.report import Operation
-from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Plannable, Queueable
+from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
 
 _ROOT = Path(__file__).parent.parent
 _PAGE = (_ROOT / "docs" / "architecture.md").read_text()

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, plan, repair, sql, storage, upgrade
+from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, operations, plan, repair, sql, storage, upgrade
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
 from lakewarden.cli.ui import command as ui
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, browse, observe, plan, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
+for module in (sql, browse, observe, plan, operations, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
     module.register(app)
 
 

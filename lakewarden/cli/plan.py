@@ -7,57 +7,32 @@ from pathlib import Path
 
 import typer
 
-from lakewarden.cli.context import emit_reports, invocation, report_row, split_names
-from lakewarden.cli.maintain import LOOK
+from lakewarden.cli.context import emit_reports, invocation, report_row
+from lakewarden.cli.operations import OPTIONS, option, options_of, taking
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.operations.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
-from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.operations.request import new_request
 from lakewarden.specs import PLANNABLE
 
 
 def register(app: typer.Typer) -> None:
-    for command in (plan, apply):
-        app.command()(command)
+    app.command()(taking(plan, *(option(name, of_any=True) for name in OPTIONS)))
+    app.command()(apply)
 
 
-def plan(  # noqa: PLR0913, PLR0917  # whatever an operation takes
+def plan(
     context: typer.Context,
     tables: list[str] | None = typer.Argument(None, help="Tables as namespace.table; by default all."),
     operation: str | None = typer.Option(
         None, help=f"Plan this: {', '.join(PLANNABLE)}. Without it, all that maintenance would do now."
     ),
     out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
-    user: str | None = typer.Option(None, help="Only this user's scope."),
-    version: int | None = typer.Option(None, help="restore: the Delta version to go back to."),
-    timestamp: str | None = typer.Option(None, help="restore: a time, ISO 8601; without an offset it is UTC."),
-    discard_pending: bool = typer.Option(False, help="restore: drop the scope's pending rows instead of flushing them first."),
-    retain: float | None = typer.Option(None, help="vacuum: hours to keep removed files; below 168 needs --force."),
-    force: bool = typer.Option(False, help="vacuum: allow a retention below 168 hours."),
-    ignore_checks: bool = typer.Option(False, "--ignore-checks", help="vacuum: scopes that failed a check, too."),
-    zorder: list[str] = typer.Option([], help="optimize: columns to cluster by; repeat, or separate by commas."),
-    look: bool = LOOK,
-    deep: bool = typer.Option(False, help="erase: read every object under every storage to search for remains."),
-    to: str | None = typer.Option(None, help="move: the storage. export: a directory or URI."),
-    restored: bool = typer.Option(False, help="repair: the warehouse or its data was just restored from a backup."),
+    **given: object,
 ) -> None:
     """Show what maintenance would do now and why, and change nothing; with --operation or --out, create a plan of it."""
-    from lakewarden.operations.restore.scope import parse_moment  # imports Delta, which other commands do not need
-
     call = invocation(context)
-    options = PlanOptions(
-        user=user,
-        version=version,
-        timestamp=None if timestamp is None else parse_moment(timestamp),
-        discard_pending=discard_pending,
-        retain_hours=retain,
-        force=force,
-        ignore_checks=ignore_checks,
-        zorder=tuple(split_names(zorder)),
-        look=look,
-        deep=deep,
-        to=to,
-        restored=restored,
-    )
+    options = options_of(given)
+    look = options.get("look", False)
     if operation is None and new_request("flush", (), **options) != new_request("flush", (), look=look):
         raise typer.BadParameter("name the --operation that takes these options")
     shown = ("table", "user", "operation", "reason", "version", "files", "bytes")

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lakewarden.catalog.model import Catalog
-from lakewarden.connection import Location
-from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Moved, NotFound
+from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.execution.operator import Operator
-from lakewarden.operations.evict import apply_evict
-from lakewarden.operations.flush.plan import apply_flush
-from lakewarden.operations.maintain import maintain_targets, options_of, restore_of
-from lakewarden.operations.plans.copies import check_move
 from lakewarden.operations.plans.moved import PLAN
-from lakewarden.operations.plans.removals import check_standing
 from lakewarden.operations.plans.store import DoneBy, PlanLog
-from lakewarden.operations.plans.value import MAX_SCOPES, Applying, Plan, PlannedScope
-from lakewarden.operations.request import Request, Selection, request_of
-from lakewarden.operations.rewind import Rewind, apply_rewind
-from lakewarden.repair.plan import apply_repair
+from lakewarden.operations.plans.value import MAX_SCOPES, Plan
+from lakewarden.operations.procedures.erase import erased_before
+from lakewarden.operations.procedures.procedure import AsAWhole, ByScope, procedure_of
 from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.state.certificates import Certificate, certificates
-from lakewarden.state.erasure_requests import ErasureRequest, find_request, nameless
-from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import Warehouse, find_table
-
-_WHOLE = frozenset({"drop", "erase", "export", "move"})
-"""Operations that are applied as a whole, or not at all."""
+from lakewarden.specs import Request, Selection
+from lakewarden.warehouse import Warehouse
 
 Permit = Callable[[Request], None]
 """Raises where the session that applies the plan may not run its operation."""
@@ -56,150 +42,32 @@ class Applier:
             permit(Request("erase"))  # nothing else removes a plan and leaves what it did
             if found.done is None:
                 raise NotFound(f"plan {plan_id} was removed with the user whom it named; if that erasure failed, erase again")
-            return self._erased(plan_id, found.done)
+            return [replace(report, plan_id=plan_id) for report in erased_before(self._warehouse, found.done)]
         permit(kept.request)
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
-        if plan.operation in _WHOLE:
-            return refused or [replace(report, plan_id=plan_id) for report in self._as_a_whole(kept, found.done)]
-        selection = Selection(plan.request.tables, plan.request.user).parameters | {PLAN: plan_id}
-        work = self._repaired if plan.operation == "repair" else self._run
-        reports = self.operator.as_job(plan.operation, selection, lambda job_id: work(plan, job_id), None)
-        return [replace(report, plan_id=plan_id) for report in (*reports, *refused)]
+        procedure = procedure_of(plan.operation)
+        if isinstance(procedure, AsAWhole):
+            reports = refused or self._as_a_whole(procedure, kept, found.done)
+        else:
+            reports = self._by_scope(procedure, plan) + refused
+        return [replace(report, plan_id=plan_id) for report in reports]
 
-    def _run(self, plan: Plan, job_id: str) -> list[ScopeReport]:
-        catalog, now = self._warehouse.catalog.read(), self._warehouse.clock()
-        there: dict[Scope, ScopeTarget | None] = {}
-        held: list[ScopeReport] = []
-        for line in plan.scopes:
-            try:
-                there[line.scope] = self._resolved(catalog, plan, line)
-            except LakewardenError as error:
-                held.append(line.failed(plan.operation, error, now))
-        standing = [line for line in plan.scopes if line.scope in there]
-        if not standing:
-            return held
-        targets = [target for target in there.values() if target is not None]
-        return self._applied(plan, standing, targets, job_id) + held
+    def _by_scope(self, procedure: ByScope, plan: Plan) -> list[ScopeReport]:
+        at = self.operator.workplace
+        selection = Selection(plan.request.tables, plan.request.user).parameters | {PLAN: plan.plan_id}
+        return at.as_job(plan.operation, selection, lambda job_id: procedure.apply(at, plan, job_id), None)
 
-    def _applied(
-        self, plan: Plan, lines: Sequence[PlannedScope], targets: Sequence[ScopeTarget], job_id: str
-    ) -> list[ScopeReport]:
-        warehouse, run, large, request = self._warehouse, self.operator.engine.run, self.operator.flush_large, plan.request
-        applying = Applying(plan.plan_id, {line.scope: line for line in lines})
-        match plan.operation:
-            case "flush":
-                return apply_flush(warehouse, run, large, applying, job_id)
-            case "evict":
-                return apply_evict(warehouse, lines)
-            case "restore":
-                rewind = Rewind(*restore_of(request, warehouse), request.discard_pending, dry_run=False, job_id=job_id)
-                return apply_rewind(warehouse, run, large, rewind, targets, applying)
-            case _:
-                options = options_of(request, warehouse)
-                return maintain_targets(warehouse, run, targets, options, dry_run=False, job_id=job_id, applying=applying)
-
-    def _repaired(self, plan: Plan, job_id: str) -> list[ScopeReport]:
-        return apply_repair(self._warehouse, self.operator.engine.run, plan, job_id)
-
-    def _as_a_whole(self, plan: Plan, before: DoneBy | None) -> list[ScopeReport]:
+    def _as_a_whole(self, procedure: AsAWhole, plan: Plan, before: DoneBy | None) -> list[ScopeReport]:
         """Does all that was planned, or nothing. What an earlier apply did is reported."""
         now = self._warehouse.clock()
         if before is not None:
             return [line.done(plan.operation, now, before.message) for line in plan.scopes]
         try:
-            done = self._done_whole(plan)
+            done = procedure.apply(self.operator.workplace, plan)
         except Moved as moved:
             return [line.failed(plan.operation, moved, now) for line in plan.scopes]
         self._log.finish(plan.plan_id, done)
         return [line.done(plan.operation, now, done.message) for line in plan.scopes]
-
-    def _done_whole(self, plan: Plan) -> DoneBy:
-        """Raises:
-        Moved: a table is another one, or at another place.
-        """
-        if plan.operation == "move":
-            return self._move(plan)
-        check_standing(self._warehouse, plan)
-        match plan.operation:
-            case "drop":
-                return self._drop(plan)
-            case "export":
-                made = self.operator.export(plan.request.user or "", plan.request.to or "")
-                return DoneBy("", f"{len(made.files)} files were exported")
-            case _:
-                return self._erase(plan)
-
-    def _move(self, plan: Plan) -> DoneBy:
-        check_move(self._warehouse, plan)
-        name = TableName.parse(plan.request.tables[0])
-        reports = self.operator.move(name, plan.request.to or "", still=lambda: check_move(self._warehouse, plan))
-        if failed := [report for report in reports if report.fault]:
-            first = f"{failed[0].scope}: {failed[0].reason}"
-            raise Conflict(f"{len(failed)} scopes of {name} could not be moved: {first}; apply the plan again to continue")
-        return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were moved")
-
-    def _drop(self, plan: Plan) -> DoneBy:
-        name = TableName.parse(plan.request.tables[0])
-        reports = self.operator.drop(name, lambda: check_standing(self._warehouse, plan))
-        return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were emptied")
-
-    def _erase(self, plan: Plan) -> DoneBy:
-        request = plan.request
-        certificate = self.operator.erase(
-            ErasureRequest(request.user or "", request.tables, f"plan {plan.plan_id}", request.deep)
-        )
-        return DoneBy(certificate.id, f"certificate {certificate.id}")
-
-    def erase_requested(self, request: str, plan_id: str) -> Certificate:
-        """Erases what was requested under this keyed hash, as it was planned.
-
-        Raises:
-            InvalidArgument, NotFound: it is not a plan of that erasure.
-            Moved: a table of the plan changed; nothing was erased.
-        """
-        found = self._log.begin(plan_id, self._warehouse.clock())
-        erasure = find_request(self._warehouse.state, request)
-        if found.plan is None or found.plan.request != request_of(erasure):
-            raise InvalidArgument(f"plan {plan_id} does not belong to the erasure {request}; preview that erasure again")
-        with nameless(erasure.user, request):
-            check_standing(self._warehouse, found.plan)
-        certificate = self.operator.erase_requested(request)
-        self._log.finish(plan_id, DoneBy(certificate.id, f"certificate {certificate.id}"))
-        return certificate
-
-    def _erased(self, plan_id: str, before: DoneBy) -> list[ScopeReport]:
-        """What a plan did that was removed with its user, by the certificate."""
-        warehouse = self._warehouse
-        done = (each for each in certificates(warehouse.state) if each.id == before.job_id)
-        return [
-            ScopeReport(
-                Scope(TableName.parse(table.table), each.user),
-                "erase",
-                "done",
-                Location(warehouse.uri),
-                before.message,
-                plan_id=plan_id,
-            )
-            for each in done
-            for table in each.tables
-        ]
-
-    def _resolved(self, catalog: Catalog, plan: Plan, line: PlannedScope) -> ScopeTarget | None:
-        """The scope as the catalog has it now; None where the operation only needs the log.
-
-        Raises:
-            Moved: it is another table, or is at another place; or the table no longer exists.
-        """
-        try:
-            table = find_table(catalog, line.scope.table)
-        except NotFound as error:
-            raise Moved(f"{error.message}; plan again") from error
-        if plan.operation == "evict":
-            line.check_place(table.log_id, Location(self._warehouse.state.uri).below(self._warehouse.log(table).home).uri)
-            return None
-        target = self._warehouse.target(catalog, line.scope)
-        line.check_place(table.log_id, target.uri)
-        return target
 
     def _check_given(self, given: Plan) -> None:
         if given.warehouse != self._warehouse.id:

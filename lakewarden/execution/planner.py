@@ -11,19 +11,15 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.execution.operator import Operator
 from lakewarden.operations.flush.plan import plan_flush
 from lakewarden.operations.flush.wanted import Only
-from lakewarden.operations.maintain import options_of, restore_of
-from lakewarden.operations.plans.copies import plan_export, plan_move
-from lakewarden.operations.plans.removals import plan_drop, plan_erase
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import MAX_SCOPES, Plan, PlannedScope
-from lakewarden.operations.request import Request, Selection, check_request, request_of
+from lakewarden.operations.procedures.procedure import procedure_of
+from lakewarden.operations.request import check_request
 from lakewarden.operations.scopes import named_tables
 from lakewarden.planning.propose import vacuumable
-from lakewarden.repair.plan import as_reports
-from lakewarden.repair.report import Repaired
 from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope, TableName
-from lakewarden.state.erasure_requests import find_request, nameless
+from lakewarden.scope import Scope
+from lakewarden.specs import Request
 from lakewarden.warehouse import Warehouse, find_table
 
 
@@ -48,60 +44,33 @@ class Planner:
             InvalidArgument, Unsupported, NotFound: the request is invalid, or has too many scopes for a plan.
         """
         planned_at = self._warehouse.clock()
-        return self._kept(request, self.look(request), planned_at)
+        return self.kept(request, self.look(request), planned_at)
 
-    def preview_requested(self, request: str) -> Plan:
-        """The plan of the erasure that was requested under this keyed hash; errors name the user by it.
+    def kept(self, request: Request, reports: Sequence[ScopeReport], planned_at: datetime) -> Preview:
+        """Stores the plan of what a look found that began at `planned_at`.
 
         Raises:
-            NotFound, InvalidArgument: no such erasure was requested.
+            InvalidArgument: it has too many scopes for a plan.
         """
-        erasure = find_request(self._warehouse.state, request)
-        with nameless(erasure.user, request):
-            return self.preview(request_of(erasure)).plan
-
-    def preview_repair(self, request: Request) -> list[Repaired]:
-        """Makes the plan of a repair, and returns all that was found, with the plan's id; raises as `preview`."""
-        check_request(request)
-        planned_at, found = self._warehouse.clock(), self._damage(request)
-        plan_id = self._kept(request, as_reports(self._warehouse, found), planned_at).plan.plan_id
-        return [replace(one, plan_id=plan_id) for one in found]
-
-    def _damage(self, request: Request) -> list[Repaired]:
-        return self.operator.repair(request.tables, request.user, dry_run=True, restored=request.restored)
+        catalog = self._warehouse.catalog.read()
+        plan_id = f"PL-{to_millis(planned_at):012x}-{self._warehouse.new_id()[:8]}"
+        lines = tuple(
+            PlannedScope.of(report, find_table(catalog, report.scope.table).log_id)
+            for report in reports
+            if report.outcome == "planned"
+        )
+        if len(lines) > MAX_SCOPES:
+            raise InvalidArgument(f"{len(lines)} scopes need {request.operation}; a plan has at most {MAX_SCOPES}")
+        plan = Plan(plan_id, self._warehouse.id, planned_at, request, lines)
+        PlanLog(self._warehouse.state, self._warehouse.erasures).keep(plan)
+        return Preview(plan, [replace(report, plan_id=plan_id) for report in reports])
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.
 
         Raises as `preview`.
         """
-        check_request(request)
-        selection = Selection(request.tables, request.user, request.look)
-        match request.operation:
-            case "flush":
-                return plan_flush(self._warehouse, self.operator.flushable(selection))
-            case "evict":
-                return self.operator.evict(selection, dry_run=True)
-            case "drop" | "erase" | "export" | "move":
-                return self._look_at_whole(request)
-            case "repair":
-                return as_reports(self._warehouse, self._damage(request))
-            case "restore":
-                return self.operator.restore(*restore_of(request, self._warehouse), discard=request.discard_pending, dry_run=True)
-            case _:
-                return self.operator.maintain(selection, options_of(request, self._warehouse), dry_run=True)
-
-    def _look_at_whole(self, request: Request) -> list[ScopeReport]:
-        """For an operation that is applied as a whole."""
-        match request.operation:
-            case "drop":
-                return [plan_drop(self._warehouse, TableName.parse(request.tables[0]))]
-            case "move":
-                return [plan_move(self._warehouse, TableName.parse(request.tables[0]), request.to or "")]
-            case "export":
-                return plan_export(self._warehouse, request)
-            case _:
-                return plan_erase(self._warehouse, request)
+        return procedure_of(check_request(request).operation).look(self.operator.workplace, request)
 
     def due(self, tables: Sequence[str], due: Collection[Scope], *, look: bool = False) -> list[Plan]:
         """What maintenance would do now: a plan for each operation, in the order to apply them.
@@ -118,27 +87,9 @@ class Planner:
         found = [flush, compact, [report for report in optimize if report.scope not in folded], vacuum]
         requests = [Request(operation, tuple(tables)) for operation in ("flush", "compact", "optimize")]
         pairs = zip((*requests, Request("vacuum", safe)), found, strict=True)
-        plans = [self._kept(request, reports, planned_at).plan for request, reports in pairs]
+        plans = [self.kept(request, reports, planned_at).plan for request, reports in pairs]
         return [plan for plan in plans if plan.scopes]
-
-    def _kept(self, request: Request, reports: Sequence[ScopeReport], planned_at: datetime) -> Preview:
-        catalog = self._warehouse.catalog.read()
-        plan_id = f"PL-{to_millis(planned_at):012x}-{self._warehouse.new_id()[:8]}"
-        lines = tuple(
-            PlannedScope.of(report, find_table(catalog, report.scope.table).log_id)
-            for report in reports
-            if report.outcome == "planned"
-        )
-        if len(lines) > MAX_SCOPES:
-            raise InvalidArgument(f"{len(lines)} scopes need {request.operation}; a plan has at most {MAX_SCOPES}")
-        plan = Plan(plan_id, self._warehouse.id, planned_at, request, lines)
-        self._log.keep(plan)
-        return Preview(plan, [replace(report, plan_id=plan_id) for report in reports])
 
     @property
     def _warehouse(self) -> Warehouse:
         return self.operator.warehouse
-
-    @property
-    def _log(self) -> PlanLog:
-        return PlanLog(self._warehouse.state, self._warehouse.erasures)

@@ -51,7 +51,7 @@ class LakeCatalog:
         Raises:
             InUse: it has tables or views, and `cascade` is not given.
         """
-        remove_namespace(self.parts.warehouse, name, self.parts.operator.drop if cascade else None)
+        remove_namespace(self.parts.warehouse, name, self._drop if cascade else None)
 
     def namespaces(self) -> list[Namespace]:
         """The namespaces."""
@@ -105,7 +105,12 @@ class LakeCatalog:
         Raises:
             NotFound: the table does not exist.
         """
-        self.parts.operator.drop(TableName.parse(name))
+        self._drop(TableName.parse(name))
+
+    def _drop(self, name: TableName) -> None:
+        from lakewarden.operations.procedures.drop import drop_now
+
+        drop_now(self.parts.operator.workplace, name)
 
     def create_view(self, name: str, text: str, *, or_replace: bool = False) -> None:
         """Stores a query under a name. A user who reads it needs their own rights, and sees their own rows.

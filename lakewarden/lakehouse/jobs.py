@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
-from lakewarden.operations.request import Selection
-from lakewarden.specs import Queueable
+from lakewarden.specs import Queueable, Request
 
 if TYPE_CHECKING:
     from lakewarden.state.job import Job
@@ -37,7 +36,7 @@ class Jobs:
         """
         from lakewarden.execution.enqueue import enqueue
 
-        return enqueue(self.parts.warehouse, self.parts.operator.jobs, operation, Selection(tables, user), to)
+        return enqueue(self.parts.operator, Request(operation, tables, user, to=to))
 
     def waiting(self) -> list[Job]:
         """The jobs that `run_jobs` would run now, oldest first."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.plans import Plans
 from lakewarden.lakehouse.status import Status
-from lakewarden.operations.flush.wanted import Only
-from lakewarden.operations.request import PlanOptions, Request, new_request
+from lakewarden.operations.request import check_request, new_request
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import PlanOptions, Request
 
 if TYPE_CHECKING:
     from lakewarden.admin.upgrade import UpgradedStorage
@@ -68,10 +68,16 @@ class Maintenance:
             NotFound, InvalidArgument: the table does not exist; the user's name is not valid, or given for a SHARED table.
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
-        tables = () if table is None else (table,)
-        if dry_run:
-            return self.parts.planner.preview_repair(new_request("repair", tables, user=user, restored=restored))
-        return self.parts.operator.repair(tables, user, dry_run=False, restored=restored)
+        from lakewarden.repair.plan import as_reports
+        from lakewarden.repair.procedure import damage, repaired
+
+        request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
+        at = self.parts.operator.workplace
+        if not dry_run:
+            return repaired(at, request)
+        planned_at, found = at.warehouse.clock(), damage(at, request)
+        plan_id = self.parts.planner.kept(request, as_reports(at.warehouse, found), planned_at).plan.plan_id
+        return [replace(one, plan_id=plan_id) for one in found]
 
     def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables: by default of all tables and users.
@@ -83,8 +89,9 @@ class Maintenance:
 
     def flush_scopes(self, scopes: Iterable[Scope]) -> list[ScopeReport]:
         """Flushes exactly these scopes, in one job; skips those without pending rows."""
-        wanted = set(scopes)
-        return self.parts.operator.flush_where(Only(wanted), {"scopes": str(len(wanted))})
+        from lakewarden.operations.procedures.flush import flush_exactly
+
+        return flush_exactly(self.parts.operator.workplace, set(scopes))
 
     def compact(self, *tables: str, user: str | None = None, look: bool = False, dry_run: bool = False) -> list[ScopeReport]:
         """Folds each scope's newest small files into one.
@@ -155,6 +162,14 @@ class Maintenance:
         options = PlanOptions(user=user, version=version, timestamp=timestamp, discard_pending=discard_pending)
         return self._run(new_request("restore", (table,), **options), dry_run)
 
+    def run(self, operation: str, *tables: str, dry_run: bool = False, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+        """Runs an operation by its name; the methods of this noun do that for most.
+
+        Raises:
+            InvalidArgument, Unsupported, NotFound: the request is not valid, by `specs.SPECS`; nothing was done.
+        """
+        return self._run(check_request(new_request(operation, tables, **options)), dry_run)
+
     def _run(self, request: Request, dry_run: bool) -> list[ScopeReport]:
         return self.parts.planner.preview(request).reports if dry_run else self.parts.operator.run(request)
 
@@ -175,7 +190,7 @@ class Maintenance:
             InUse: the table is being moved elsewhere, or its place there is not empty.
             Conflict: a reader pins a version, or a user is being erased; try again later.
         """
-        return self.parts.operator.move(TableName.parse(table), to)
+        return self._run(new_request("move", (table,), to=to), dry_run=False)
 
     def cancel_move(self, table: str) -> list[ScopeReport]:
         """Cancels a move before its switch; the table stays where it is, and the copies are removed.
@@ -184,4 +199,6 @@ class Maintenance:
             NotFound: the table does not exist.
             InUse: the table is at the new place already; the move can only be completed.
         """
-        return self.parts.operator.cancel_move(TableName.parse(table))
+        from lakewarden.operations.procedures.move import cancel_move
+
+        return cancel_move(self.parts.operator.workplace, TableName.parse(table))

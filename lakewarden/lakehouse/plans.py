@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Unpack
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.status import Status
-from lakewarden.operations.request import PlanOptions, Request, Selection, new_request
-from lakewarden.specs import Plannable
+from lakewarden.operations.request import new_request
+from lakewarden.specs import Plannable, PlanOptions, Request
 
 if TYPE_CHECKING:
     from lakewarden.operations.plans.value import Plan
@@ -75,7 +75,6 @@ class Plans:
             look: opens each scope, also those in which nothing is to do by what the state knows.
         """
         from lakewarden.operations.scopes import named_tables
-        from lakewarden.operations.vacuum.scope import VacuumOptions
         from lakewarden.planning.propose import planned_flush, vacuumable
 
         warehouse = self.parts.warehouse
@@ -83,5 +82,5 @@ class Plans:
         flushes = [planned_flush(warehouse, due) for due in self.status.due() if due.pending.table in names]
         compact, optimize = self.look("compact", *tables, look=look), self.look("optimize", *tables, look=look)
         safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.parts.operator.maintain(Selection(safe, look=look), VacuumOptions(), dry_run=True) if safe else []
+        vacuum = self.look("vacuum", *safe, look=look) if safe else []
         return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]

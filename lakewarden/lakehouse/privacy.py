@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakewarden.lakehouse.parts import Parts
-from lakewarden.state.erasure_requests import ErasureRequest, find_request
+from lakewarden.operations.request import request_of
+from lakewarden.state.erasure_requests import ErasureRequest, find_request, nameless
 from lakewarden.storage.paths import check_user
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class Privacy:
             NotFound: nothing is known of the user.
         """
         self._check_known(user)
-        return self.parts.operator.export(user, to)
+        from lakewarden.operations.procedures.export import export_user
+
+        return export_user(self.parts.operator.workplace, user, to)
 
     def import_user(self, source: str, user: str, tables: Sequence[str] | None = None) -> dict[str, int]:
         """Writes the rows of an export, as of its newest versions, for a user of this warehouse; rows by table.
@@ -79,7 +82,9 @@ class Privacy:
         """
         if not even_if_unknown:
             self._check_known(user, tables)
-        return self.parts.operator.erase(ErasureRequest(user, tuple(tables or ()), asked_by, deep))
+        from lakewarden.operations.procedures.erase import erase_user
+
+        return erase_user(self.parts.operator.workplace, ErasureRequest(user, tuple(tables or ()), asked_by, deep))
 
     def request_erasure(
         self,
@@ -115,7 +120,9 @@ class Privacy:
         Raises:
             NotFound, InvalidArgument: no such request; not a keyed hash.
         """
-        return self.parts.planner.preview_requested(request)
+        erasure = self.requested_erasure(request)
+        with nameless(erasure.user, request):
+            return self.parts.planner.preview(request_of(erasure)).plan
 
     def erase_requested(self, request: str, *, plan_id: str | None = None) -> Certificate:
         """Runs the erasure that was requested under this keyed hash. A failed one stays queued.
@@ -125,11 +132,10 @@ class Privacy:
 
         Raises as `erase`, with the keyed hash in place of the id.
         """
-        return (
-            self.parts.operator.erase_requested(request)
-            if plan_id is None
-            else self.parts.applier.erase_requested(request, plan_id)
-        )
+        from lakewarden.operations.procedures.erase import erase_as_planned, erase_requested
+
+        at = self.parts.operator.workplace
+        return erase_requested(at, request) if plan_id is None else erase_as_planned(at, request, plan_id)
 
     def verify_erased(self, user: str, tables: Sequence[str] | None = None, *, deep: bool = False) -> Searched:
         """Searches for anything of a user, with code that is independent of the deletion; changes nothing."""

@@ -16,7 +16,8 @@ from lakewarden.clock import system_clock
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
-from lakewarden.report import Fault, Operation, ScopeReport
+from lakewarden.report import Fault, ScopeReport
+from lakewarden.specs import Operation
 from lakewarden.storage.steps import Steps, together
 from lakewarden.target import ScopeTarget
 

@@ -11,7 +11,8 @@ from lakewarden.connection import StorageRoot
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.errors import LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import failed_report
-from lakewarden.report import Operation, ScopeReport
+from lakewarden.report import ScopeReport
+from lakewarden.specs import Operation
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import confirm, device_of

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt
 from lakewarden.operations.fanout import Run, failed_report
-from lakewarden.operations.maintain import Options, check_options, maintain_targets, operation_of
+from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.request import Selection
 from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
-from lakewarden.operations.upkeep.needs import need_of
+from lakewarden.operations.upkeep.needs import Need
 from lakewarden.operations.upkeep.select import RollingLook, Selected, select
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
+from lakewarden.specs import Selection
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
+
+NeedOf = Callable[[Table], Need | None]
+"""When an operation opens a scope of the table; None where it opens all."""
 
 QUIET = "scopes_quiet"
 """The metric of a report on scopes that were not opened: how many."""
@@ -27,7 +31,14 @@ _LISTED = 100
 
 
 def maintain(
-    warehouse: Warehouse, run: Run, selection: Selection, options: Options, *, dry_run: bool, job_id: str
+    warehouse: Warehouse,
+    run: Run,
+    selection: Selection,
+    options: ScopeOptions,
+    need_of: NeedOf,
+    *,
+    dry_run: bool,
+    job_id: str,
 ) -> list[ScopeReport]:
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
@@ -41,36 +52,35 @@ def maintain(
     catalog = warehouse.catalog.read()
     if selection.look or selection.user is not None or not warehouse.identifies:
         targets, unread = readable_targets(warehouse, catalog, selection.tables, selection.user)
-        held = [failed_report(target, operation_of(options), error, warehouse.clock()) for target, error in unread]
+        held = [failed_report(target, options.operation, error, warehouse.clock()) for target, error in unread]
         return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held
     tables = named_tables(catalog, selection.tables)
     for table in tables:
-        check_options(table.name, table.schema, warehouse.retention_hours(table), options)
-    targets, quiet = chosen(warehouse, catalog, tables, options)
+        options.check(table.name, table.schema, warehouse.retention_hours(table))
+    targets, quiet = chosen(warehouse, catalog, tables, options, need_of)
     return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + quiet
 
 
 def chosen(
-    warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], options: Options
+    warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], options: ScopeOptions, need_of: NeedOf
 ) -> tuple[list[ScopeTarget], list[ScopeReport]]:
     """The scopes to open, and a report for each table on the others; for each scope, where the table's floor cannot be read."""
     targets: list[ScopeTarget] = []
     reports: list[ScopeReport] = []
     for table in tables:
         try:
-            found, said = _chosen_of(warehouse, catalog, table, options)
+            found, said = _chosen_of(warehouse, catalog, table, options, need_of(table))
         except Corrupt as error:
             held = (warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None))
-            found, said = [], [failed_report(each, operation_of(options), error, warehouse.clock()) for each in held]
+            found, said = [], [failed_report(each, options.operation, error, warehouse.clock()) for each in held]
         targets += found
         reports += said
     return targets, reports
 
 
 def _chosen_of(
-    warehouse: Warehouse, catalog: Catalog, table: Table, options: Options
+    warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, need: Need | None
 ) -> tuple[list[ScopeTarget], list[ScopeReport]]:
-    need = need_of(warehouse, table, options)
     away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
     if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
         return targets_of(warehouse, catalog, [str(table.name)], None), []
@@ -79,7 +89,7 @@ def _chosen_of(
     return targets, _report(warehouse, catalog, table, options, found)
 
 
-def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Options, found: Selected) -> list[ScopeReport]:
+def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, found: Selected) -> list[ScopeReport]:
     """A report for each quiet scope; of many, one that counts them."""
     if not found.quiet:
         return []
@@ -94,5 +104,5 @@ def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: Optio
     return [_quiet(scope, options, place, reason, 1) for scope, place in zip(scopes, places, strict=True)]
 
 
-def _quiet(scope: Scope, options: Options, place: Location, reason: str, scopes: int) -> ScopeReport:
-    return ScopeReport(scope, operation_of(options), "skipped", place, reason=reason, metrics={QUIET: scopes})
+def _quiet(scope: Scope, options: ScopeOptions, place: Location, reason: str, scopes: int) -> ScopeReport:
+    return ScopeReport(scope, options.operation, "skipped", place, reason=reason, metrics={QUIET: scopes})

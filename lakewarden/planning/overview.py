@@ -22,7 +22,7 @@ from lakewarden.operations.upkeep.select import newest_notes
 from lakewarden.operations.upkeep.survey import Survey, surveyed
 from lakewarden.planning.pending import PendingScopes
 from lakewarden.planning.status import ScopeStatus, as_known, status
-from lakewarden.report import Operation
+from lakewarden.specs import Operation
 from lakewarden.state.floors.entries import NO_TABLE
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
 from lakewarden.state.floors.totals import Totals, find_totals, keep_totals

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from lakewarden.access.gate import TableOf
 from lakewarden.errors import Unsupported
 from lakewarden.operations.plans.store import PlanLog
-from lakewarden.operations.request import Request
 from lakewarden.scope import TableName
-from lakewarden.specs import SPECS
+from lakewarden.specs import SPECS, Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.statement_spec import Ask
 from lakewarden.sql.statements.upkeep import ApplyPlan

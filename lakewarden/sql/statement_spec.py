@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from lakewarden.access.gate import Guarded
 from lakewarden.access.rights import Act, Capability, TableAct, WarehouseAct
-from lakewarden.report import Operation
-from lakewarden.specs import SPECS
+from lakewarden.specs import SPECS, Operation
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 from lakewarden.clock import Clock, NewId, to_millis
 from lakewarden.errors import Corrupt
-from lakewarden.report import Operation, ScopeReport
-from lakewarden.specs import SPECS
+from lakewarden.report import ScopeReport
+from lakewarden.specs import SPECS, Operation
 from lakewarden.storage.paths import without_name
 
 JobStatus = Literal["new", "queued", "running", "retrying", "completed", "failed", "cancelled", "skipped"]

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
-from lakewarden.report import Operation, ScopeReport
-from lakewarden.specs import QUEUEABLE, Queueable
+from lakewarden.report import ScopeReport
+from lakewarden.specs import QUEUEABLE, Operation
 from lakewarden.state.active_jobs import claim_key
 from lakewarden.state.erasures import Erasures
 from lakewarden.state.job import (
@@ -51,7 +51,7 @@ class JobLog:
     lease: timedelta = timedelta(seconds=60)
     """How long a runner may be silent before its job counts as abandoned."""
 
-    def enqueue(self, operation: Queueable, parameters: dict[str, str]) -> Job:
+    def enqueue(self, operation: Operation, parameters: dict[str, str]) -> Job:
         """Queues a job for a runner.
 
         Raises:

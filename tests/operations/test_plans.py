@@ -19,7 +19,6 @@ from lakewarden import Column, Lakehouse
 from lakewarden.clock import random_id
 from lakewarden.connection import Location
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
-from lakewarden.execution import operator
 from lakewarden.operations.fanout import Sized
 from lakewarden.operations.flush.run import Upto, flush_scopes
 from lakewarden.operations.move.run import Mover
@@ -27,11 +26,11 @@ from lakewarden.operations.plans import store as plan_store
 from lakewarden.operations.plans.moved import PLAN
 from lakewarden.operations.plans.store import PlanLog
 from lakewarden.operations.plans.value import Plan
-from lakewarden.operations.request import Request
+from lakewarden.operations.procedures import move
 from lakewarden.operations.vacuum.scope import VacuumOptions, replan_vacuum, run_vacuum
-from lakewarden.report import Operation, ScopeReport
+from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
-from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Plannable, Queueable
+from lakewarden.specs import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable, Request
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
 from tests.fixtures.bucket import path_of
@@ -564,7 +563,7 @@ def test_a_move_that_died_is_continued_by_its_plan(lake: Lakehouse, tmp_path: Pa
     plan = lake.plan("move", NOTES, to="cold")
     for moment in ("move:closed", "move:switched"):
         with monkeypatch.context() as patched:
-            patched.setattr(operator, "Mover", partial(Mover, reach=dies(moment)))
+            patched.setattr(move, "Mover", partial(Mover, reach=dies(moment)))
             with pytest.raises(Died):
                 lake.apply(plan)
     assert _outcomes(lake.apply(plan)) == {None: "done"}

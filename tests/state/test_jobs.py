@@ -181,7 +181,7 @@ def test_queued_ones_come_oldest_first(jobs: JobLog, clock: Clock) -> None:
 
 def test_what_wants_a_person_is_not_queued(jobs: JobLog) -> None:
     with pytest.raises(InvalidArgument, match="vacuum"):
-        jobs.enqueue("vacuum", {})  # type: ignore[arg-type]
+        jobs.enqueue("vacuum", {})
 
 
 def test_a_heartbeat_stops_the_work_of_a_killed_job(jobs: JobLog) -> None:

@@ -22,9 +22,9 @@ from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import Operation, ScopeReport
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
-from lakewarden.specs import SPECS
+from lakewarden.specs import SPECS, Operation
 from lakewarden.target import ScopeTarget
 
 VERSION = "delta/version"

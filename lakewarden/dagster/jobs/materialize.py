@@ -19,8 +19,9 @@ from lakewarden.dagster.jobs.tags import OPERATION, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.report import Operation, ScopeReport
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation
 
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""

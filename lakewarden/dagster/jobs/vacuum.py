@@ -10,8 +10,9 @@ from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.request import PlanOptions, new_request
+from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
+from lakewarden.specs import PlanOptions
 
 
 class VacuumConfig(WithLook):

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Unpack, overload
 
 from lakewarden.lakehouse.nouns import Nouns
-from lakewarden.operations.request import PlanOptions, Request
 from lakewarden.planning.pending import Due, Pending
 from lakewarden.scope import Scope
-from lakewarden.specs import Plannable
+from lakewarden.specs import Plannable, PlanOptions, Request
 
 if TYPE_CHECKING:
     from lakewarden.admin.health import StorageHealth
@@ -92,6 +91,10 @@ class MaintenanceDelegates(Nouns):
     def look(self, operation: Plannable, *tables: str, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
         """What a dry run reports, without keeping a plan."""
         return self.maintenance.plans.look(operation, *tables, **options)
+
+    def run(self, operation: str, *tables: str, dry_run: bool = False, **options: Unpack[PlanOptions]) -> list[ScopeReport]:
+        """Runs an operation by its name."""
+        return self.maintenance.run(operation, *tables, dry_run=dry_run, **options)
 
     def flush(self, *tables: str, user: str | None = None) -> list[ScopeReport]:
         """Moves pending rows into the Delta tables."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
+from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -19,19 +20,24 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.compact.tail import TailRule, fitting, small_run
 from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings
+from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)
-class CompactOptions:
+class CompactOptions(ScopeOptions):
     """The bounds of one compaction; the scope decides which of the two row bounds applies."""
+
+    operation: ClassVar[Operation] = "compact"
+    commits: ClassVar[str] = "COMPACT"
 
     min_eligible_segments: int = 5
     max_segments_per_run: int = 8
@@ -47,12 +53,21 @@ class CompactOptions:
         rows = self.shared_max_segment_rows if shared else self.user_max_segment_rows
         return TailRule(self.min_eligible_segments, self.max_segments_per_run, rows)
 
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> CompactPlan:
+        return plan_compact(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> CompactPlan:
+        return replan_compact(target, planned, clock=clock)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CompactPlan(ScopePlan):
     """`selected`, newest first, are merged into one file."""
 
     selected: tuple[DataFile, ...] = ()
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
 def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactPlan:

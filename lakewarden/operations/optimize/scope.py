@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
+from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.rows import read_files
@@ -18,10 +20,13 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.optimize.zorder import check_columns, z_ordered
 from lakewarden.operations.plans.moved import live_inputs, planned_table
+from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -32,11 +37,23 @@ _OPERATION = "OPTIMIZE"
 
 
 @dataclass(frozen=True)
-class OptimizeOptions:
+class OptimizeOptions(ScopeOptions):
     """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to save."""
+
+    operation: ClassVar[Operation] = "optimize"
+    commits: ClassVar[str] = _OPERATION
 
     zorder: tuple[str, ...] = ()
     min_gain: float = 0.25
+
+    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        check_columns(schema, self.zorder)
+
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> OptimizePlan:
+        return plan_optimize(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> OptimizePlan:
+        return replan_optimize(target, self, planned, clock=clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +62,9 @@ class OptimizePlan(ScopePlan):
 
     zorder: tuple[str, ...] = ()
     bins: tuple[tuple[DataFile, ...], ...] = ()
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_optimize(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
 def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizePlan:

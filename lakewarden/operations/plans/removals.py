@@ -9,11 +9,11 @@ from lakewarden.connection import Location
 from lakewarden.errors import Moved
 from lakewarden.operations.known_users import check_known
 from lakewarden.operations.plans.value import Plan, PlannedScope
-from lakewarden.operations.request import Request
 from lakewarden.operations.scopes import scopes_of
 from lakewarden.operations.verification import tables_of_users
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Request
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user
 from lakewarden.warehouse import Warehouse, find_table

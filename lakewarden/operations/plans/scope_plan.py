@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
-from lakewarden.report import Basis, Operation, Outcome, Remains, ScopeReport, ScopeState
+from lakewarden.report import Basis, Outcome, Remains, ScopeReport, ScopeState
+from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScopePlan:
+class ScopePlan(ABC):
     """A plan for one scope; printed, it says what would be done, or why nothing is."""
 
     target: ScopeTarget
@@ -45,6 +49,14 @@ class ScopePlan:
         where = "no table" if self.version is None else f"version {self.version}"
         what = f"nothing to do: {self.nothing}" if self.nothing else self.summary
         return f"{self.operation} {self.target.scope} at {where}: {what}"
+
+    @abstractmethod
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        """Does what is planned, in one commit.
+
+        Raises:
+            Conflict: the table moved on since the plan was made; nothing was changed.
+        """
 
     def report(self) -> ScopeReport:
         """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""

@@ -22,7 +22,7 @@ from lakewarden.operations.plans.value import (
     check_head,
     read_line,
 )
-from lakewarden.operations.request import Request
+from lakewarden.specs import Request
 from lakewarden.state.erasures import Erasures
 from lakewarden.storage.objects import Missing, ObjectStore
 

@@ -19,10 +19,10 @@ import msgspec
 from lakewarden.clock import HELD_AT_MOST
 from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, Moved, Transient
-from lakewarden.operations.request import Request
-from lakewarden.report import Fault, Operation, Outcome, ScopeReport
+from lakewarden.report import Fault, Outcome, ScopeReport
 from lakewarden.rows.files import without_name
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation, Request
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import ClassVar
 from urllib.parse import unquote
 
 from lakewarden.catalog.model import Table
@@ -23,24 +24,35 @@ from lakewarden.delta.timeline import Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.plans.moved import check_version, planned_table
+from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.operations.plans.value import PlannedScope
 from lakewarden.operations.restore.files import RESTORE, copied_apart, difference, written_again
 from lakewarden.operations.rewrite import discard
 from lakewarden.report import ScopeReport
+from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 
 @dataclass(frozen=True)
-class RestoreOptions:
+class RestoreOptions(ScopeOptions):
     """Exactly one of the two. A timestamp without a zone is UTC."""
+
+    operation: ClassVar[Operation] = "restore"
+    commits: ClassVar[str] = RESTORE
 
     version: int | None = None
     timestamp: datetime | None = None
     discard_to: int | None = None
     """Drop the scope's pending rows up to this `_seq`: the commit sets the watermark there, so no flush applies them."""
+
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> RestorePlan:
+        return plan_restore(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> RestorePlan:
+        return replan_restore(target, self, planned, plan_id, clock=clock)
 
 
 def restore_options(table: Table, user: str | None, version: int | None, timestamp: datetime | None) -> RestoreOptions:
@@ -80,6 +92,9 @@ class RestorePlan(ScopePlan):
     """The watermark that the commit sets, to drop pending rows; None leaves it as it is."""
     rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
     """The restored version, where its files have to be written again: `adds` are its files."""
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_restore(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
 def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestorePlan:

@@ -10,18 +10,13 @@ import numpy as np
 
 from lakewarden.catalog.model import Table
 from lakewarden.clock import to_millis
-from lakewarden.operations.compact.scope import CompactOptions
-from lakewarden.operations.optimize.scope import OptimizeOptions
-from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.operations.vacuum.scope import LOG_AGE, SAFE_HOURS, VacuumOptions, horizon_of, retention_of
-from lakewarden.report import Operation
+from lakewarden.specs import Operation
 from lakewarden.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
 from lakewarden.state.floors.objects import Summary
 from lakewarden.warehouse import Warehouse
-
-_Options = CompactOptions | OptimizeOptions | VacuumOptions | RestoreOptions
 
 
 class Need(Protocol):
@@ -84,30 +79,23 @@ class OldRemains:
         return found
 
 
-def need_of(warehouse: Warehouse, table: Table, options: _Options) -> Need | None:
-    """When the operation opens a scope; None where it opens all."""
-    settings = warehouse.settings
-    match options:
-        case CompactOptions():
-            return OtherRule("compacted", Rules(options, settings.maintenance.min_gain).compact(shared=table.type == "SHARED"))
-        case OptimizeOptions(zorder=()):
-            rules = Rules(CompactOptions.of(settings.compaction), options.min_gain)
-            return OtherRule("optimized", rules.optimize(warehouse.target_file_size(table)))
-        case VacuumOptions():
-            now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
-            return OldRemains.before(horizon_of(options, hours, now), now)
-        case _:
-            return None
+def to_compact(warehouse: Warehouse, table: Table) -> Need:
+    return OtherRule("compacted", Rules.of(warehouse.settings).compact(shared=table.type == "SHARED"))
+
+
+def to_optimize(warehouse: Warehouse, table: Table) -> Need:
+    """Without a Z-order, which opens each scope."""
+    return OtherRule("optimized", Rules.of(warehouse.settings).optimize(warehouse.target_file_size(table)))
+
+
+def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Need:
+    now, hours = warehouse.clock(), retention_of(table.name, warehouse.retention_hours(table), options)
+    return OldRemains.before(horizon_of(options, hours, now), now)
 
 
 def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
     """What maintenance does without being forced, and when it opens a scope."""
-    settings = warehouse.settings
-    options: dict[Operation, _Options] = {
-        "compact": CompactOptions.of(settings.compaction),
-        "optimize": OptimizeOptions((), settings.maintenance.min_gain),
-    }
+    needs: dict[Operation, Need] = {"compact": to_compact(warehouse, table), "optimize": to_optimize(warehouse, table)}
     if warehouse.retention_hours(table) >= SAFE_HOURS:
-        options["vacuum"] = VacuumOptions()
-    needs = ((operation, need_of(warehouse, table, each)) for operation, each in options.items())
-    return {operation: need for operation, need in needs if need is not None}
+        needs["vacuum"] = to_vacuum(warehouse, table, VacuumOptions())
+    return needs

@@ -8,8 +8,9 @@ from datetime import datetime
 from lakewarden.clock import to_millis
 from lakewarden.operations.optimize.scope import ZORDER
 from lakewarden.operations.upkeep.rules import UNKNOWN, Rules
-from lakewarden.report import Operation, Remains, ScopeReport, ScopeState
+from lakewarden.report import Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
+from lakewarden.specs import Operation
 from lakewarden.state.floors.entries import NEVER, OPERATIONS, Known, Upkeep
 from lakewarden.target import ScopeTarget
 

@@ -18,12 +18,14 @@ needs one of these files either came before, and then this commit is refused, or
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import ClassVar
 from urllib.parse import unquote
 
+from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -32,22 +34,28 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Committed, Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, expired_log, read_timeline
-from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound
+from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Moved, NotFound
 from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.pins import forget_expired, pinned_versions
 from lakewarden.operations.plans.moved import commit_of
+from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.operations.plans.value import PlannedScope, plain_path
+from lakewarden.operations.tags import tagged_versions
+from lakewarden.operations.vacuum.blocked import blocked_scopes
 from lakewarden.operations.vacuum.orphans import ORPHAN_AGE, data_files, orphans, unnamed_commits
 from lakewarden.operations.vacuum.remains import remains_of
-from lakewarden.operations.vacuum.unreferenced_files import stray_files
+from lakewarden.operations.vacuum.unreferenced_files import hot_files, stray_files
 from lakewarden.report import ScopeReport
 from lakewarden.rows.files import without_name
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation
 from lakewarden.storage.leftovers import remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse, find_table
 
 SAFE_HOURS = 168
 """A week: below it, a reader of an older version or a slow writer may lose files while it runs."""
@@ -67,8 +75,11 @@ _ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
-class VacuumOptions:
+class VacuumOptions(ScopeOptions):
     """`retain_hours` in place of the table's retention; below 168 hours, its own included, `force` is required."""
+
+    operation: ClassVar[Operation] = "vacuum"
+    commits: ClassVar[str] = VACUUM_END
 
     retain_hours: float | None = None
     force: bool = False
@@ -79,6 +90,45 @@ class VacuumOptions:
     """Paths that rows in the log refer to."""
     latest: datetime | None = None
     """The horizon is not later than this."""
+
+    def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
+        retention_of(subject, retention_hours, self)
+
+    def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
+        """Those that failed a check."""
+        return {} if self.ignore_checks else blocked_scopes(warehouse, targets)
+
+    def completed(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> Sequence[VacuumOptions]:
+        """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
+        catalog = warehouse.catalog.read()
+        names = {target.scope.table for target in targets}
+        ids = {name: find_table(catalog, name).id for name in names}
+        tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
+        pinned = {name: pinned_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
+        hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
+        return [
+            replace(
+                self,
+                keep_versions=(*self.keep_versions, *_of(tagged, target.scope), *_of(pinned, target.scope)),
+                keep_files=hot[target.scope.table].get(target.scope.user, frozenset()),
+            )
+            for target in targets
+        ]
+
+    def finish(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], now: datetime) -> None:
+        catalog = warehouse.catalog.read()
+        for name in {target.scope.table for target in targets}:
+            forget_expired(warehouse.state, find_table(catalog, name).id, now)
+
+    def plan(self, target: ScopeTarget, *, clock: Clock) -> VacuumPlan:
+        return plan_vacuum(target, self, clock=clock)
+
+    def replan(self, target: ScopeTarget, planned: PlannedScope, plan_id: str, *, clock: Clock) -> VacuumPlan:
+        return replan_vacuum(target, self, planned, plan_id, clock=clock)
+
+
+def _of(kept: Mapping[TableName, Mapping[str | None, tuple[int, ...]]], scope: Scope) -> tuple[int, ...]:
+    return kept[scope.table].get(scope.user, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +143,9 @@ class VacuumPlan(ScopePlan):
     """Whether to commit the horizon although no data file is deleted, so that a later vacuum can count from this one."""
     oldest: int = 0
     """The oldest version that an earlier vacuum left whole."""
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_vacuum(self, job_id=job_id, clock=clock, new_id=new_id)
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumPlan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakewarden.access.roles import parse_role
 from lakewarden.admin.alter_table import alter
@@ -20,7 +21,8 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
-from lakewarden.operations.request import Request
+from lakewarden.operations.procedures.drop import drop_now
+from lakewarden.specs import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import planned
 from lakewarden.sql.results import Done, Rows
@@ -41,7 +43,8 @@ def create_namespace(context: Context, statement: CreateNamespace) -> Done:
 def drop_namespace(context: Context, statement: DropNamespace) -> Done:
     if statement.if_exists and statement.name not in context.catalog.namespaces:
         return Done(f"skipped: there is no namespace {statement.name}")
-    remove_namespace(context.warehouse, statement.name, context.services.operator().drop if statement.cascade else None)
+    drop = partial(drop_now, context.services.operator().workplace) if statement.cascade else None
+    remove_namespace(context.warehouse, statement.name, drop)
     return Done(f"namespace {statement.name} dropped")
 
 
@@ -116,7 +119,7 @@ def drop_table(context: Context, statement: DropTable) -> Done | Rows:
         raise InvalidArgument(f"{name} is a {table.type} table, not a {statement.type} one")
     if statement.dry_run:
         return planned(context, Request("drop", (str(name),)))
-    context.services.operator().drop(name)
+    drop_now(context.services.operator().workplace, name)
     return Done(f"table {name} dropped")
 
 

@@ -12,10 +12,10 @@ from lakewarden.execution.enqueue import enqueue
 from lakewarden.execution.planner import Planner
 from lakewarden.execution.runner import Runner
 from lakewarden.operations.export.run import own_place
-from lakewarden.operations.request import Request, Selection
+from lakewarden.operations.procedures.move import cancel_move
 from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
-from lakewarden.specs import Queueable
+from lakewarden.specs import Queueable, Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import Done, Row, Rows, Started, listing
@@ -107,7 +107,9 @@ def _waits(context: Context, table: Table) -> bool:
 def _requested(context: Context, operation: Queueable, selection: Selection, to: str | None = None) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(context.warehouse, context.services.operator().jobs, operation, selection, to)
+        return enqueue(
+            context.services.operator(), Request(operation, selection.tables, selection.user, look=selection.look, to=to)
+        )
     except AlreadyActive:
         return None
 
@@ -146,7 +148,7 @@ def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:
     if statement.storage is None:
         if table.move is None:
             return Done(f"skipped: {table.name} is not being moved")
-        return _told(f"move {table.name}", context.services.operator().cancel_move(table.name))
+        return _told(f"move {table.name}", cancel_move(context.services.operator().workplace, table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
     job = _requested(context, "move", Selection((str(table.name),)), statement.storage)

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from lakewarden.execution.applier import Applier
 from lakewarden.execution.planner import Planner, Preview
-from lakewarden.operations.request import Request
 from lakewarden.report import ScopeReport
+from lakewarden.specs import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.plan_rights import asks_of_request
 from lakewarden.sql.results import Columns, Row, Rows, listing

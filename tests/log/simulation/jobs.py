@@ -15,7 +15,8 @@ from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.maintain import MaintainTask
 from lakewarden.operations.restore.scope import RestoreOptions
 from lakewarden.operations.rewind import Rewind, rewind
-from lakewarden.report import Operation, Outcome, ScopeReport, ScopeState
+from lakewarden.report import Outcome, ScopeReport, ScopeState
+from lakewarden.specs import Operation
 from lakewarden.storage.steps import Steps, together
 from lakewarden.target import ScopeTarget
 from tests.log.simulation.actors import Flusher, Warehouse, expect

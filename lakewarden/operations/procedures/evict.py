@@ -1,4 +1,4 @@
-"""Eviction: removes expired rows of STREAM tables from the log, whole segments at once and without reading them."""
+"""Evict: removes expired rows of STREAM tables from the log, whole segments at once and without reading them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,41 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
 from lakewarden.log.stream import Expired, to_evict
-from lakewarden.operations.plans.value import PlannedScope
+from lakewarden.operations.plans.value import Plan, PlannedScope
+from lakewarden.operations.procedures.procedure import ByScope
+from lakewarden.operations.procedures.standing import apply_standing
+from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.report import Basis, Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Request
 from lakewarden.warehouse import Warehouse, find_table, live_tables
 
 
-def evict(warehouse: Warehouse, names: Sequence[str], user: str | None, *, dry_run: bool, job_id: str) -> list[ScopeReport]:
-    """One report for each scope with something to evict.
-
-    Raises:
-        NotFound: a name is not a table's.
-        Unsupported: a name is not a STREAM table's.
+class Evict(ByScope):
+    """Raises, beside what every procedure does:
+    Unsupported: a name is not a STREAM table's.
     """
-    catalog = warehouse.catalog.read()
-    return [report for table in _streams(catalog, names) for report in _evict(warehouse, table, user, dry_run, job_id)]
+
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return self._evict(at, request, None, dry_run=True)
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        return self._evict(at, request, job_id, dry_run=False)
+
+    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
+        return apply_standing(at.warehouse, plan, lambda still: _apply(at.warehouse, still.lines), in_log=True)
+
+    def check_queued(self, at: Workplace, request: Request) -> None:
+        self.look(at, request)
+
+    def _evict(self, at: Workplace, request: Request, job_id: str | None, *, dry_run: bool) -> list[ScopeReport]:
+        """One report for each scope with something to evict."""
+
+        def work(id_: str) -> list[ScopeReport]:
+            tables = _streams(at.warehouse.catalog.read(), request.tables)
+            return [report for table in tables for report in _evict(at.warehouse, table, request.user, dry_run, id_)]
+
+        return at.as_job("evict", request.selection.parameters, work, job_id, keep=not dry_run)
 
 
 def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
@@ -59,7 +79,7 @@ def _report(warehouse: Warehouse, table: Table, gone: Expired, outcome: Outcome,
     )
 
 
-def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
+def _apply(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[ScopeReport]:
     """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
     catalog = warehouse.catalog.read()
     by_table: dict[TableName, list[PlannedScope]] = {}
@@ -73,3 +93,6 @@ def apply_evict(warehouse: Warehouse, lines: Sequence[PlannedScope]) -> list[Sco
         if marks:
             log.settle(view, marks, keep=False)
     return [line.done("evict", warehouse.clock()) for line in lines]
+
+
+PROCEDURE = Evict()

@@ -1,0 +1,21 @@
+"""Compact: folds each scope's newest small files into one."""
+
+from __future__ import annotations
+
+from lakewarden.catalog.model import Table
+from lakewarden.operations.compact.scope import CompactOptions
+from lakewarden.operations.procedures.maintenance import Maintenance
+from lakewarden.operations.upkeep.needs import Need, to_compact
+from lakewarden.specs import Request
+from lakewarden.warehouse import Warehouse
+
+
+class Compact(Maintenance):
+    def options(self, warehouse: Warehouse, request: Request) -> CompactOptions:
+        return CompactOptions.of(warehouse.settings.compaction)
+
+    def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need:
+        return to_compact(warehouse, table)
+
+
+PROCEDURE = Compact()

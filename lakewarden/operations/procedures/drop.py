@@ -1,0 +1,53 @@
+"""Drop: removes a table with its data, as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakewarden.errors import NotFound
+from lakewarden.operations.drop import drop
+from lakewarden.operations.plans.removals import check_standing, plan_drop
+from lakewarden.operations.plans.store import DoneBy
+from lakewarden.operations.plans.value import Plan
+from lakewarden.operations.procedures.procedure import AsAWhole
+from lakewarden.operations.procedures.workplace import Workplace
+from lakewarden.report import ScopeReport
+from lakewarden.scope import TableName
+from lakewarden.specs import Request
+
+
+class Drop(AsAWhole):
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return [plan_drop(at.warehouse, TableName.parse(request.tables[0]))]
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        return _drop(at, request, job_id, lambda: None)
+
+    def apply(self, at: Workplace, plan: Plan) -> DoneBy:
+        check_standing(at.warehouse, plan)
+        reports = _drop(at, plan.request, None, lambda: check_standing(at.warehouse, plan))
+        return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were emptied")
+
+
+def drop_now(at: Workplace, name: TableName) -> None:
+    """Raises:
+    NotFound: there is no such table.
+    """
+    _drop(at, Request("drop", (str(name),)), None, lambda: None)
+
+
+def _drop(at: Workplace, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:
+    """`still` is called while no other process can drop or move the table, and raises where it must not be dropped."""
+    table = TableName.parse(request.tables[0])
+    if table not in at.warehouse.catalog.read().tables:
+        raise NotFound(f"there is no table {table}")
+
+    def work(id_: str) -> list[ScopeReport]:
+        with at.warehouse.locks.create().hold(table.namespace, table.name) as lease:
+            still()
+            return drop(at.warehouse, at.run, table, id_, lease)
+
+    return at.as_job("drop", request.selection.parameters, work, job_id)
+
+
+PROCEDURE = Drop()

@@ -1,0 +1,93 @@
+"""Flush: moves pending rows from the log into the scopes' Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from lakewarden.catalog.model import Catalog
+from lakewarden.operations.compact.scope import CompactOptions
+from lakewarden.operations.flush.plan import apply_flush, plan_flush
+from lakewarden.operations.flush.run import flush_scopes
+from lakewarden.operations.flush.wanted import Only
+from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.plans.value import Plan
+from lakewarden.operations.procedures.procedure import ByScope
+from lakewarden.operations.procedures.standing import apply_standing
+from lakewarden.operations.procedures.workplace import Workplace
+from lakewarden.operations.scopes import named_tables
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.specs import Request
+from lakewarden.storage.paths import check_user
+from lakewarden.warehouse import check_scope
+
+
+class Flush(ByScope):
+    def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        return plan_flush(at.warehouse, _wanted(at.warehouse.catalog.read(), request))
+
+    def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
+        catalog = at.warehouse.catalog.read()
+        return _flush(at, _wanted(catalog, request), request.selection.parameters, job_id, catalog)
+
+    def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
+        return apply_standing(
+            at.warehouse, plan, lambda still: apply_flush(at.warehouse, at.run, at.flush_large, still.applying, job_id)
+        )
+
+
+def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
+    """Flushes these scopes, in one job; skips those without pending rows."""
+    return _flush(at, Only(scopes), {"scopes": str(len(scopes))})
+
+
+def _wanted(catalog: Catalog, request: Request) -> Callable[[Scope], bool]:
+    """Which scopes a flush covers.
+
+    Raises:
+        NotFound: a table does not exist.
+        InvalidArgument: an impossible user, or one for a SHARED table that was named.
+    """
+    tables = named_tables(catalog, request.tables)
+    if request.user is not None:
+        check_user(request.user)
+        for table in tables if request.tables else ():
+            check_scope(table, Scope(table.name, request.user))
+    names = {table.name for table in tables}
+    if request.user is not None:
+        return Only([Scope(name, request.user) for name in names])
+    return lambda scope: scope.table in names
+
+
+def _flush(
+    at: Workplace,
+    wanted: Callable[[Scope], bool],
+    parameters: dict[str, str],
+    job_id: str | None = None,
+    catalog: Catalog | None = None,
+) -> list[ScopeReport]:
+    """`catalog` as in `flush_scopes`."""
+
+    def work(id_: str) -> list[ScopeReport]:
+        return flush_scopes(at.warehouse, at.run, at.flush_large, wanted, job_id=id_, catalog=catalog)
+
+    reports = at.as_job("flush", parameters, work, job_id)
+    if at.warehouse.settings.flush.compact_after:
+        reports += _compact_after(at, reports, parameters)
+    return reports
+
+
+def _compact_after(at: Workplace, flushed: Sequence[ScopeReport], parameters: dict[str, str]) -> list[ScopeReport]:
+    """The optional compaction of the scopes that a flush wrote, outside its critical section."""
+    warehouse = at.warehouse
+    catalog = warehouse.catalog.read()
+    written = [warehouse.target(catalog, report.scope) for report in flushed if report.outcome == "done"]
+    options = CompactOptions.of(warehouse.settings.compaction)
+
+    def work(id_: str) -> list[ScopeReport]:
+        return maintain_targets(warehouse, at.run, written, options, dry_run=False, job_id=id_)
+
+    return at.as_job("compact", parameters, work, None)
+
+
+PROCEDURE = Flush()

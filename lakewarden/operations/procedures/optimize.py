@@ -1,0 +1,21 @@
+"""Optimize: packs each scope's files to the target size, or clusters them by columns."""
+
+from __future__ import annotations
+
+from lakewarden.catalog.model import Table
+from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.operations.procedures.maintenance import Maintenance
+from lakewarden.operations.upkeep.needs import Need, to_optimize
+from lakewarden.specs import Request
+from lakewarden.warehouse import Warehouse
+
+
+class Optimize(Maintenance):
+    def options(self, warehouse: Warehouse, request: Request) -> OptimizeOptions:
+        return OptimizeOptions(request.zorder, warehouse.settings.maintenance.min_gain)
+
+    def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
+        return None if request.zorder else to_optimize(warehouse, table)
+
+
+PROCEDURE = Optimize()

@@ -1,0 +1,51 @@
+"""What every procedure works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakewarden.operations.fanout import Run
+from lakewarden.operations.flush.run import FlushLarge
+from lakewarden.report import ScopeReport
+from lakewarden.specs import Operation
+from lakewarden.state.job import new_job_id
+from lakewarden.state.jobs import JobLog
+from lakewarden.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A warehouse, its job log, and where work over its scopes runs."""
+
+    warehouse: Warehouse
+    run: Run
+    flush_large: FlushLarge
+    jobs: JobLog
+
+    def new_job_id(self, operation: Operation) -> str:
+        return new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)
+
+    def as_job(
+        self,
+        operation: Operation,
+        parameters: Mapping[str, str],
+        work: Callable[[str], list[ScopeReport]],
+        job_id: str | None,
+        *,
+        keep: bool = True,
+    ) -> list[ScopeReport]:
+        """Runs the work under a job's id, and records its outcome in the job log, unless there was nothing to do.
+
+        Args:
+            job_id: of a job that the caller records.
+            keep: False for a dry run.
+        """
+        if job_id is not None:
+            return work(job_id)
+        started = self.warehouse.clock()
+        own = self.new_job_id(operation)
+        reports = work(own)
+        if keep and any(report.outcome != "skipped" for report in reports):
+            self.jobs.record(operation, own, started, dict(parameters), reports)
+        return reports
