@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import tomllib
 from itertools import pairwise
@@ -59,5 +61,41 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert set(get_args(Operation)) == set(SPECS)
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
+    procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
+    assert set(SPECS) - procedures == {"import", "repair"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
     assert set(SPECS) - jobs == {"drop", "import", "repair"}
+
+
+_NAMED_BY = {
+    "access/rights": "its right",
+    "dagster/jobs/evict": "its Dagster file",
+    "dagster/jobs/materialize": "of a STREAM table it is what *Materialize* does",
+    "dagster/orchestration/schedules": "when it runs",
+    "lakehouse/maintenance": "its method of the Python client",
+    "operations/procedures/evict": "itself",
+    "specs": "the table",
+}
+
+
+def test_no_module_chooses_by_an_operations_name() -> None:
+    """Of one operation that is no part of another, all that name it; the others follow from its row."""
+    package = _ROOT / "lakewarden"
+    naming = {
+        str(path.relative_to(package).with_suffix(""))
+        for path in package.rglob("*.py")
+        if '"evict"' in path.read_text()
+        and any(isinstance(node, ast.Constant) and node.value == "evict" for node in ast.walk(ast.parse(path.read_text())))
+    }
+    assert naming == _NAMED_BY.keys()
+
+
+@pytest.mark.parametrize("operation", [name for name in SPECS if hasattr(Lakehouse, name)])
+def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operation) -> None:
+    """The signatures stand in the code, for type checkers; the row says what they have to be."""
+    spec = SPECS[operation]
+    taken = set(inspect.signature(getattr(Lakehouse, operation)).parameters) - {"self", "dry_run"}
+    tables = {"any": {"tables"}, "one": {"table"}, "none": set()}[spec.tables]
+    more = {"erase": {"asked_by"}, "repair": {"table"}}.get(operation, set())
+    less = {"repair": {"tables"}}.get(operation, set())
+    assert taken == (spec.options | tables | more) - less

@@ -6,7 +6,9 @@ Also loads without a warehouse, then without assets.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
 import dagster as dg
 
@@ -17,21 +19,12 @@ from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
-from lakewarden.dagster.jobs.compact import compact_job
-from lakewarden.dagster.jobs.erase import erase_job
-from lakewarden.dagster.jobs.evict import evict_job
-from lakewarden.dagster.jobs.export import export_job
-from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.mounted import mounted
-from lakewarden.dagster.jobs.move import move_job
-from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.jobs.queued import run_queued_job
 from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.restore_table import build_restore_jobs
-from lakewarden.dagster.jobs.vacuum import vacuum_job
 from lakewarden.dagster.mount import Mount, Pools
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor
 from lakewarden.dagster.orchestration.checking import build_check_schedule, build_check_sensor
@@ -43,6 +36,7 @@ from lakewarden.dagster.resources.lakehouse import resources_of, shared_resource
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
 from lakewarden.settings import load_settings
+from lakewarden.specs import SPECS
 from lakewarden.storage.location import canonical
 from lakewarden.storage.open import open_store
 from lakewarden.warehouse import STATE, Warehouse
@@ -51,20 +45,15 @@ VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"
 WEBHOOK = "LAKEWARDEN_ALERT_WEBHOOK"
 
-JOBS = (
-    flush_job,
-    evict_job,
-    compact_job,
-    optimize_job,
-    vacuum_job,
-    restore_job,
-    record_job,
-    export_job,
-    move_job,
-    erase_job,
-    run_queued_job,
-    prune_job,
-)
+
+def _jobs_of_operations() -> Iterator[dg.JobDefinition]:
+    """`jobs.<operation>.<operation>_job` of each operation that has such a file."""
+    for operation in SPECS:
+        if find_spec(module := f"lakewarden.dagster.jobs.{operation}"):
+            yield getattr(import_module(module), f"{operation}_job")
+
+
+JOBS = (*_jobs_of_operations(), record_job, run_queued_job, prune_job)
 
 
 def build_definitions(

@@ -17,6 +17,6 @@ def build_check_job(mount: Mount, checks: Sequence[dg.AssetChecksDefinition]) ->
         mount.named("check_job"),
         selection=dg.AssetSelection.checks(*checks),
         executor_def=dg.in_process_executor,
-        tags={**job_tags("check"), **mount.tags},
+        tags={**job_tags("check", -10), **mount.tags},
         description="Checks some scopes of every table: one row per key, columns as declared, log and table agree.",
     )

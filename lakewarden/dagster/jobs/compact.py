@@ -5,7 +5,7 @@ import dagster as dg
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import WithLook
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
@@ -23,7 +23,9 @@ def compact(
 
 
 @dg.job(
-    executor_def=dg.in_process_executor, tags=job_tags("compact"), description="Folds each scope's newest small files into one."
+    executor_def=dg.in_process_executor,
+    tags=job_tags("compact", 0, SPARK),
+    description="Folds each scope's newest small files into one.",
 )
 def compact_job() -> None:
     compact()

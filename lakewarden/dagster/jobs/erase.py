@@ -102,7 +102,7 @@ def _metadata(certificate: Certificate, forgotten: Forgotten) -> dict[str, dg.Me
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("erase"),
+    tags=job_tags("erase", 20),
     description="Erases a user who was queued for it, with a certificate; dry run by default.",
 )
 def erase_job() -> None:

@@ -39,7 +39,9 @@ def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
 
 
 @dg.job(
-    executor_def=dg.in_process_executor, tags=job_tags("evict"), description="Removes expired STREAM rows; dry run by default."
+    executor_def=dg.in_process_executor,
+    tags=job_tags("evict", 10),
+    description="Removes expired STREAM rows; dry run by default.",
 )
 def evict_job() -> None:
     evict()

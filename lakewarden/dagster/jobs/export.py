@@ -62,6 +62,10 @@ def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValu
     }
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("export"), description="Copies all data of a user to another place.")
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("export", 10),
+    description="Copies all data of a user to another place.",
+)
 def export_job() -> None:
     export()

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
@@ -49,6 +49,10 @@ def flush_by(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
     return lake.flush(*config.tables, user=config.user)
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("flush"), description="Moves pending rows into the Delta tables, now.")
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags("flush", 10, SPARK),
+    description="Moves pending rows into the Delta tables, now.",
+)
 def flush_job() -> None:
     flush()

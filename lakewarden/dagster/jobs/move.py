@@ -5,7 +5,7 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
@@ -27,7 +27,7 @@ def move(
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("move"),
+    tags=job_tags("move", 5, SPARK),
     description="Moves a table to another storage, while reads and writes continue.",
 )
 def move_job() -> None:

@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import WithLook
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 
@@ -26,7 +26,9 @@ def optimize(
 
 
 @dg.job(
-    executor_def=dg.in_process_executor, tags=job_tags("optimize"), description="Packs each scope's files to the target size."
+    executor_def=dg.in_process_executor,
+    tags=job_tags("optimize", -5, SPARK),
+    description="Packs each scope's files to the target size.",
 )
 def optimize_job() -> None:
     optimize()

@@ -39,7 +39,7 @@ def prune(
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("prune"),
+    tags=job_tags("prune", -10),
     description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
 )
 def prune_job() -> None:

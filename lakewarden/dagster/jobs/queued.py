@@ -5,7 +5,7 @@ from pydantic import Field
 
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.state.job import Job
 
@@ -41,7 +41,7 @@ def _row(job: Job) -> dict[str, str | int]:
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("queued"),
+    tags=job_tags("queued", 5, SPARK),
     description="Runs the jobs that were enqueued in the warehouse's job log.",
 )
 def run_queued_job() -> None:

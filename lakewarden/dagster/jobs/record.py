@@ -31,6 +31,6 @@ def record(
         book_behind(context, lake, mount, tables, config.user, again=config.again)
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("record"), description="Books what was done outside of Dagster.")
+@dg.job(executor_def=dg.in_process_executor, tags=job_tags("record", 5), description="Books what was done outside of Dagster.")
 def record_job() -> None:
     record()

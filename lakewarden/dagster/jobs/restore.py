@@ -17,6 +17,8 @@ from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
 from lakewarden.specs import PlanOptions
 
+RESTORE_TAGS = job_tags("restore", 20)
+
 
 class ToVersion(dg.Config):
     """Back to a Delta version: the history of the scope's partition lists them."""
@@ -97,7 +99,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("restore"),
+    tags=RESTORE_TAGS,
     description="Restores scopes to a version; dry run by default.",
 )
 def restore_job() -> None:

@@ -16,8 +16,8 @@ from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, history_table
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import plan_field, plan_link
-from lakewarden.dagster.jobs.restore import moment
-from lakewarden.dagster.jobs.tags import TABLE, job_tags
+from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
+from lakewarden.dagster.jobs.tags import TABLE
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
@@ -107,7 +107,7 @@ def _job(mount: Mount, table: Table, resources: Mapping[str, object]) -> dg.JobD
         description=f"Brings {_whose(table)} {table.name} back to a version or a time: first shows, then does exactly that.",
         resource_defs=resources,
         executor_def=dg.in_process_executor,
-        tags={**job_tags("restore"), **mount.tags, TABLE: str(table.name)},
+        tags={**RESTORE_TAGS, **mount.tags, TABLE: str(table.name)},
         partitions_def=None if table.type == "SHARED" else dg.DynamicPartitionsDefinition(name=mount.dotted(table.name)),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import dagster as dg
 
@@ -41,34 +40,15 @@ SPARK = "spark"
 LIGHT = "light"
 """Work in the run's own process: it does not wait behind a JVM."""
 
-Importance = Literal[
-    "restore", "erase", "flush", "export", "evict", "queued", "record", "compact", "optimize", "vacuum", "check", "move", "prune"
-]
 
-_PRIORITY: dict[Importance, int] = {
-    "restore": 20,  # a user waits for it
-    "erase": 20,
-    "flush": 10,  # rows wait in the log
-    "export": 10,
-    "evict": 10,  # quick, and repeated every minute
-    "queued": 5,
-    "record": 5,
-    "move": 5,
-    "compact": 0,
-    "optimize": -5,
-    "vacuum": -10,
-    "check": -10,
-    "prune": -10,
-}
+def job_tags(operation: str, priority: int, slot: str = LIGHT) -> dict[str, str]:
+    """The tags of a job's runs.
 
-
-_ON_SPARK: frozenset[Importance] = frozenset({"flush", "queued", "move", "compact", "optimize", "vacuum"})
-"""Those that may need a JVM: over many scopes, or over a large one. A run of few may be tagged `LIGHT` instead."""
-
-
-def job_tags(operation: Importance) -> dict[str, str]:
-    slot = SPARK if operation in _ON_SPARK else LIGHT
-    return {OPERATION: operation, SLOT: slot, "dagster/priority": str(_PRIORITY[operation])}
+    Args:
+        priority: in the queue; 20 where a user waits, 10 where rows do, 0 and below for maintenance.
+        slot: `SPARK` where it may need a JVM: over many scopes, or over a large one. A run of few may be tagged `LIGHT` instead.
+    """
+    return {OPERATION: operation, SLOT: slot, "dagster/priority": str(priority)}
 
 
 _TABLES_TAGGED = 20

@@ -7,7 +7,7 @@ from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
 from lakewarden.dagster.jobs.selection import WithLook
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.request import new_request
@@ -65,7 +65,7 @@ def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    tags=job_tags("vacuum"),
+    tags=job_tags("vacuum", -10, SPARK),
     description="Deletes files past the retention; dry run by default.",
 )
 def vacuum_job() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakewarden.dagster.jobs.tags import OPERATION, Importance
+from lakewarden.dagster.jobs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 
 UNDER_WAY = [
@@ -19,7 +19,7 @@ UNDER_WAY = [
 ]
 
 
-def under_way(instance: dg.DagsterInstance, mount: Mount, operation: Importance) -> bool:
+def under_way(instance: dg.DagsterInstance, mount: Mount, operation: str) -> bool:
     """Whether a run of the operation on this warehouse is queued or running, however it was started."""
     wanted = dg.RunsFilter(tags={OPERATION: operation, **mount.tags}, statuses=UNDER_WAY)
     return bool(instance.get_run_records(wanted, limit=1))

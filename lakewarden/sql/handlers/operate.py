@@ -15,7 +15,7 @@ from lakewarden.operations.export.run import own_place
 from lakewarden.operations.procedures.move import cancel_move
 from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
-from lakewarden.specs import Queueable, Request
+from lakewarden.specs import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import applied, planned, preview
 from lakewarden.sql.results import Done, Row, Rows, Started, listing
@@ -69,7 +69,7 @@ def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -
         return Done(f"skipped: {_NOTHING[operation]}")
     jobs = {}
     for table in due:
-        job = _requested(context, operation, Selection((str(table.name),), look=statement.look))
+        job = _requested(context, Request(operation, (str(table.name),), look=statement.look))
         if job is None:
             continue
         jobs[table.name] = job
@@ -104,19 +104,17 @@ def _waits(context: Context, table: Table) -> bool:
         return True
 
 
-def _requested(context: Context, operation: Queueable, selection: Selection, to: str | None = None) -> Job | None:
+def _requested(context: Context, request: Request) -> Job | None:
     """The new job; None if the same request is already queued or running."""
     try:
-        return enqueue(
-            context.services.operator(), Request(operation, selection.tables, selection.user, look=selection.look, to=to)
-        )
+        return enqueue(context.services.operator(), request)
     except AlreadyActive:
         return None
 
 
 def export_user_data(context: Context, _: ExportUserData) -> Started | Done:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
-    job = _requested(context, "export", Selection(user=context.principal.user))
+    job = _requested(context, Request("export", user=context.principal.user))
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
@@ -151,7 +149,7 @@ def move_table(context: Context, statement: MoveTable) -> Started | Done | Rows:
         return _told(f"move {table.name}", cancel_move(context.services.operator().workplace, table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return Done(f"skipped: {table.name} is already on storage {statement.storage!r}")
-    job = _requested(context, "move", Selection((str(table.name),)), statement.storage)
+    job = _requested(context, Request("move", (str(table.name),), to=statement.storage))
     if job is None:
         return Done(_ACTIVE)
     if context.wait:
