@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parent.parent
 def test_embedded_storage_lies_in_dagster_home(tmp_path: Path) -> None:
     from dagster import DagsterInstance  # heavy, and only here
 
-    shutil.copy(_ROOT / "dagster.yaml", tmp_path)
+    shutil.copy(_ROOT / "lakewarden" / "dagster" / "dagster.yaml", tmp_path)
     with DagsterInstance.from_config(str(tmp_path)) as instance:
         instance.add_dynamic_partitions("users", ["u_1"])
         assert instance.get_dynamic_partitions("users") == ["u_1"]

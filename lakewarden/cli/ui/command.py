@@ -1,6 +1,6 @@
 """The command `ui`: starts Dagster's web server and daemon for this warehouse, as processes of their own.
 
-Lakewarden does not import Dagster; it starts the `dagster` of the same environment with the checkout's code location.
+Lakewarden does not import Dagster here; it starts the `dagster` of the same environment with the package's code location.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
 from lakewarden.settings import Settings, load_settings
 from lakewarden.storage.location import canonical
 
-_WORKSPACE = "workspace.yaml"
+_PACKAGE = Path(lakewarden.__file__).parent / "dagster"
+"""What Dagster is given: the workspace, and the settings of a new home."""
 _ALONE = "lakewarden.dagster.orchestration.alone"
 _OTHER_DAEMON = 3
 """Its exit status when it found one."""
@@ -64,14 +65,13 @@ def ui(
     """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
     address = _Address(host, port)
-    checkout = _checkout()
-    command = [_dagster(), "dev", "-w", str(checkout / _WORKSPACE), "--host", host, "--port", str(port)]
-    home = prepare_home(dagster_home or Path(".dagster") / home_name(warehouse), checkout)
+    command = [_dagster(), "dev", "-w", str(_PACKAGE / "workspace.yaml"), "--host", host, "--port", str(port)]
+    home = prepare_home(dagster_home or Path(".dagster") / home_name(warehouse), _PACKAGE / SETTINGS)
     with home.held() as former:
         _end(former)
         _check_free(address)
-        environment = _environment(warehouse, home, address, checkout)
-        _check_alone(home, environment, checkout)
+        environment = _environment(warehouse, home, address)
+        _check_alone(home, environment)
         session = random_id()
         home.record(Served(session, os.getpid(), address.url))
         print(f"Starting Dagster for {warehouse}: ten seconds to a minute. {_deletes(load_settings(os.environ))}", flush=True)
@@ -99,21 +99,6 @@ def _deletes(settings: Settings) -> str:
     return "Schedules delete expired STREAM rows alone: vacuum_weekly only lists, until maintenance.scheduled_deletes is set."
 
 
-def _checkout() -> Path:
-    """The directory with the code location: this package's checkout, or the current directory.
-
-    Raises:
-        Unsupported: only the library is installed.
-    """
-    for root in (Path(lakewarden.__file__).parent.parent, Path.cwd()):
-        if (root / _WORKSPACE).is_file() and (root / "orchestration" / "definitions.py").is_file():
-            return root
-    raise Unsupported(
-        f"there is no {_WORKSPACE} with orchestration/ beside it, neither around the installed package nor in {Path.cwd()}:"
-        " the wheel has only the library; run this command in a checkout of Lakewarden"
-    )
-
-
 def _dagster() -> str:
     """Raises:
     Unsupported: Dagster is not installed in this environment.
@@ -124,15 +109,13 @@ def _dagster() -> str:
     return found
 
 
-def _environment(warehouse: str, home: DagsterHome, address: _Address, checkout: Path) -> dict[str, str]:
+def _environment(warehouse: str, home: DagsterHome, address: _Address) -> dict[str, str]:
     return {
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
         "LAKEWARDEN_DAGSTER_URL": address.url,  # the catalog sensor reloads the code location through it
         "DAGSTER_HOME": str(home.path),
-        # dagster.yaml names the launcher of the checkout, which every process of Dagster loads
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")])),
     }
 
 
@@ -150,7 +133,7 @@ def _check_free(address: _Address) -> None:
             ) from error
 
 
-def _check_alone(home: DagsterHome, environment: dict[str, str], checkout: Path) -> None:
+def _check_alone(home: DagsterHome, environment: dict[str, str]) -> None:
     """A storage that several homes may share is searched for another daemon. The SQLite of a home that is held has no other.
 
     Raises:
@@ -158,9 +141,7 @@ def _check_alone(home: DagsterHome, environment: dict[str, str], checkout: Path)
     """
     if not re.search("^storage:", (home.path / SETTINGS).read_text(), re.MULTILINE):
         return
-    done = subprocess.run(
-        [sys.executable, "-m", _ALONE], cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", _ALONE], env=environment, capture_output=True, text=True, check=False)
     if done.returncode == _OTHER_DAEMON:
         raise InUse(done.stdout.strip())
 

@@ -19,7 +19,11 @@ SETTINGS = "dagster.yaml"
 _LOCK = "ui.lock"
 _RECORD = "ui.json"
 
-_SHIPPED_BEFORE = {"de744e04f84813ca6f755c8a16555d6946f900cba76514c5d06d15e00c5653f6"}
+_SHIPPED_BEFORE = {
+    "de744e04f84813ca6f755c8a16555d6946f900cba76514c5d06d15e00c5653f6",
+    "a3c1efc24a670382848f99c3716c1bba405db9fd10fd33a4b8cd9992659dcd9c",
+    "d2ae141197abfd594d388ce361e5723cfa35a8d328104b56b5915803697be3d1",
+}
 """SHA-256 of the settings that earlier releases copied: a home with one of them unchanged gets the new ones."""
 
 
@@ -75,12 +79,12 @@ class DagsterHome:
         )
 
 
-def prepare_home(path: Path, checkout: Path) -> DagsterHome:
-    """Creates the home; keeps settings that a user changed there."""
+def prepare_home(path: Path, shipped: Path) -> DagsterHome:
+    """Creates the home with a copy of the shipped settings; keeps settings that a user changed there."""
     path = path.absolute()
     path.mkdir(parents=True, exist_ok=True)
-    settings, shipped = path / SETTINGS, checkout / SETTINGS
-    if shipped.exists() and (not settings.exists() or _digest(settings) in _SHIPPED_BEFORE):
+    settings = path / SETTINGS
+    if not settings.exists() or _digest(settings) in _SHIPPED_BEFORE:
         shutil.copyfile(shipped, settings)
     return DagsterHome(path)
 

@@ -30,7 +30,7 @@ from tests.fixtures.servers import free_port
 
 pytestmark = DAGSTER
 
-ROOT = Path(__file__).parents[3]
+SHIPPED = Path(__file__).parents[3] / "lakewarden" / "dagster" / "dagster.yaml"
 _LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
 
 
@@ -64,15 +64,15 @@ def test_processes_of_a_session_end_with_their_children(tmp_path: Path) -> None:
 def test_settings_of_an_earlier_release_are_replaced_and_those_of_a_user_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = (ROOT / "dagster.yaml").read_text()
-    home = prepare_home(tmp_path / "home", ROOT)
+    shipped = SHIPPED.read_text()
+    home = prepare_home(tmp_path / "home", SHIPPED)
     settings = home.path / "dagster.yaml"
     assert settings.read_text() == shipped
     settings.write_text("telemetry: { enabled: false }\n")
-    prepare_home(home.path, ROOT)
+    prepare_home(home.path, SHIPPED)
     assert settings.read_text() == "telemetry: { enabled: false }\n"
     monkeypatch.setattr("lakewarden.cli.ui.home._SHIPPED_BEFORE", {sha256(settings.read_bytes()).hexdigest()})
-    prepare_home(home.path, ROOT)
+    prepare_home(home.path, SHIPPED)
     assert settings.read_text() == shipped
 
 

@@ -18,7 +18,7 @@ from tests.test_docs import block_after
 
 pytestmark = DAGSTER
 
-ROOT = Path(__file__).parents[3]
+SHIPPED = Path(__file__).parents[3] / "lakewarden" / "dagster" / "dagster.yaml"
 
 
 def limits(text: str) -> TagConcurrencyLimitsCounter:
@@ -37,7 +37,10 @@ def tags_of(load: Load, chat: str) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("operation", ["restore_job", "erase_job", "check_job", "export_job", "evict_job", "record_job"])
 def test_work_without_a_jvm_does_not_wait_for_one(load: Load, chat: str, operation: str) -> None:
     tags = tags_of(load, chat)
-    for text in ((ROOT / "dagster.yaml").read_text(), block_after("docs/operations.md", "### Postgres", "yaml")):
+    for text in (
+        SHIPPED.read_text(),
+        block_after("docs/operations.md", "### Postgres", "yaml"),
+    ):
         queue = limits(text)
         for _ in range(4):
             queue.update_counters_with_launched_item(run(tags["compact_job"]))
@@ -48,7 +51,7 @@ def test_work_without_a_jvm_does_not_wait_for_one(load: Load, chat: str, operati
 
 
 def test_a_scope_has_one_run_at_a_time() -> None:
-    queue = limits((ROOT / "dagster.yaml").read_text())
+    queue = limits(SHIPPED.read_text())
     queue.update_counters_with_launched_item(run({SCOPE: f"{MESSAGES}[ada]"}))
     assert queue.is_blocked(run({SCOPE: f"{MESSAGES}[ada]"}))
     assert not queue.is_blocked(run({SCOPE: f"{MESSAGES}[bob]"}))
