@@ -1,8 +1,8 @@
 """What the documentation says is so: its snippets run, its references are what the code says, its links lead somewhere.
 
 In README.md and docs/**/*.md, blocks marked `python` and `console` run, each file's in their order and in one empty
-directory; of a console block the lines that begin with `$ `. `python spark` and `console spark` start a JVM. What is
-not to be run is marked otherwise (`sh`, `toml`, `yaml`).
+directory; of a console block the lines that begin with `$ `. `python spark` and `console spark` start a JVM, `python dagster`
+loads Dagster. What is not to be run is marked otherwise (`sh`, `toml`, `yaml`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _files_that_run() -> Iterator[ParameterSet]:
     for path in _FILES:
         blocks = [block for block in _blocks(path.read_text()) if block.runs]
         if blocks:
-            marks = [pytest.mark.spark] if any("spark" in block.words for block in blocks) else []
+            needs = [pytest.mark.spark, pytest.mark.dagster]
+            marks = [mark for mark in needs if any(mark.name in block.words for block in blocks)]
             yield pytest.param(path, blocks, id=str(path.relative_to(_ROOT)), marks=marks)
 
 

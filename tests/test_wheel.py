@@ -1,4 +1,4 @@
-"""The wheel as a stranger has it: without extras, in an empty environment, outside of the checkout."""
+"""The wheel as strangers have it: in an empty environment, outside of the checkout; without extras, and in their Dagster."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fixtures.servers import free_port
+from tests.test_docs import block_after
 
 _ROOT = Path(__file__).parent.parent
 _OWN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
@@ -23,15 +28,34 @@ Run = Callable[..., list[Any]]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel and what it says that it needs."""
-    uv = shutil.which("uv") or str(_ROOT / ".cache" / "uv" / "bin" / "uv")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("wheel")
-    _told([uv, "build", "--quiet", "--wheel", "--out-dir", str(home), str(_ROOT)], home)
-    _told([uv, "venv", "--quiet", "--python", sys.executable, str(home / "env")], home)
-    (wheel,) = home.glob("lakewarden-*.whl")
-    _told([uv, "pip", "install", "--quiet", "--python", str(home / "env" / "bin" / "python"), str(wheel)], home)
-    return home / "env"
+    _told([_uv(), "build", "--quiet", "--wheel", "--out-dir", str(home), str(_ROOT)], home)
+    (found,) = home.glob("lakewarden-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    """An environment that holds the wheel and what it says that it needs."""
+    return _environment(wheel.parent / "env", str(wheel))
+
+
+@pytest.fixture(scope="module")
+def with_dagster(wheel: Path) -> Path:
+    """An environment with the extras, and the tools with which Dagster makes a project."""
+    tools = [f"{name}=={version('dagster')}" for name in ("dagster", "dagster-dg-cli", "create-dagster")]
+    return _environment(wheel.parent / "extras", f"{wheel}[dagster,demo]", *tools)
+
+
+def _environment(place: Path, *packages: str) -> Path:
+    _told([_uv(), "venv", "--quiet", "--python", sys.executable, str(place)], place.parent)
+    _told([_uv(), "pip", "install", "--quiet", "--python", str(place / "bin" / "python"), *packages], place.parent)
+    return place
+
+
+def _uv() -> str:
+    return shutil.which("uv") or str(_ROOT / ".cache" / "uv" / "bin" / "uv")
 
 
 @pytest.fixture
@@ -46,10 +70,13 @@ def run(installed: Path, tmp_path: Path) -> Run:
 
 
 def _told(command: list[str], home: Path, **settings: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in _OWN}
-    done = subprocess.run(command, cwd=home, env=environment | settings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run(command, cwd=home, env=_clean() | settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def _clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OWN}
 
 
 _NOTES = "CREATE NAMESPACE app; CREATE USER TABLE app.notes (id BIGINT PRIMARY KEY, body TEXT)"
@@ -81,3 +108,83 @@ def test_it_flushes_a_hundred_scopes_on_spark(run: Run, installed: Path, tmp_pat
     (reports,) = run("flush", "app.notes", LAKEWARDEN_FLUSH__IN_PROCESS_BELOW="1")
     assert [report["outcome"] for report in reports] == ["done"] * 100
     assert run("sql", "--user", "u7", "--role", "user", "SELECT * FROM app.notes")[0]["rows"] == [{"id": 1, "body": "7"}]
+
+
+_ASSETS = {"query": "{ assetNodes { assetKey { path } } workspaceOrError { ... on Workspace { locationEntries { name } } } }"}
+
+
+@pytest.mark.dagster
+def test_the_demo_and_the_pages_need_no_checkout(with_dagster: Path, tmp_path: Path) -> None:
+    program = str(with_dagster / "bin" / "lakewarden")
+    _told([program, "demo", "--aircraft", "3"], tmp_path)
+    port = free_port()
+    command = [program, "ui", "--port", str(port)]
+    with subprocess.Popen(command, cwd=tmp_path, env=_clean(), stdout=subprocess.PIPE, text=True) as pages:
+        try:
+            assert pages.stdout is not None
+            said = [pages.stdout.readline(), pages.stdout.readline()]
+            assert f"Dagster is at http://127.0.0.1:{port}" in said[1], said
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{port}/graphql", json.dumps(_ASSETS).encode(), {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                data = json.load(answer)["data"]
+        finally:
+            pages.terminate()
+    assert {"nyc", "flights"} in [{*node["assetKey"]["path"]} for node in data["assetNodes"]]
+    assert [entry["name"] for entry in data["workspaceOrError"]["locationEntries"]] == ["lakewarden"]
+
+
+_TWO_LAKES = """
+from lakewarden import Column, Lakehouse
+
+for place in ("eu", "us"):
+    with Lakehouse.open(place) as lake:
+        lake.create_namespace("chat")
+        columns = [Column("id", "BIGINT"), Column("content", "TEXT")]
+        lake.create_table("chat.messages", type="USER", columns=columns, primary_key=["id"])
+        lake.table("chat.messages").write([{"id": 1, "content": "hi"}], user="u_42")
+"""
+
+_FLUSH = """
+import dagster as dg
+from pipelines.definitions import defs
+
+found, report, table = defs(), dg.AssetKey("daily_report"), dg.AssetKey(["eu", "chat", "messages"])
+with dg.DagsterInstance.ephemeral() as instance:
+    before = dg.evaluate_automation_conditions(found, instance)
+    for place in ("us", "eu"):
+        assert found.resolve_job_def(f"{place}_flush_job").execute_in_process(instance=instance).success
+        after = dg.evaluate_automation_conditions(found, instance, cursor=before.cursor)
+        print(place, after.get_num_requested(report))
+    print(instance.get_materialized_partitions(table), len(found.resolve_all_asset_keys()))
+"""
+
+
+@pytest.mark.dagster
+def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster: Path, tmp_path: Path) -> None:
+    def told(*command: str) -> str:
+        settings = {
+            "PATH": f"{with_dagster / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "VIRTUAL_ENV": str(with_dagster),
+            "PYTHONPATH": str(project / "src"),
+            "LAKE_US": str(tmp_path / "us"),
+            "DG_CLI_CONFIG": str(tmp_path / "dg.toml"),
+        }
+        return _told(
+            [str(with_dagster / "bin" / command[0]), *command[1:]], project if project.exists() else tmp_path, **settings
+        )
+
+    project = tmp_path / "pipelines"
+    (tmp_path / "dg.toml").write_text('[cli]\nsuppress_warnings = ["dg_outdated", "create_dagster_outdated"]\n')
+    _told([str(with_dagster / "bin" / "python"), "-c", _TWO_LAKES], tmp_path)
+    told("create-dagster", "project", "pipelines", "--no-uv-sync")
+    assert "lakewarden.dagster.WarehouseComponent" in told("dg", "list", "components", "--package", "lakewarden", "--json")
+    told("dg", "scaffold", "defs", "lakewarden.dagster.WarehouseComponent", "eu", "--warehouse", str(tmp_path / "eu"))
+    definitions = project / "src" / "pipelines" / "defs"
+    (definitions / "us").mkdir()
+    (definitions / "us" / "defs.yaml").write_text(block_after("docs/own-dagster.md", "## With `dg`", "yaml"))
+    asset, _, _ = block_after("docs/own-dagster.md", "## With Python", "python").partition("\n\ndefs = ")
+    (definitions / "report.py").write_text(asset.replace("from lakewarden.dagster import build_definitions\n", ""))
+    assert "All definitions loaded successfully." in told("dg", "check", "defs")
+    assert told("python", "-c", _FLUSH).splitlines() == ["us 0", "eu 1", "{'u_42'} 3"], "it runs on a flush of its own table"

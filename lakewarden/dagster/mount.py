@@ -71,6 +71,10 @@ class Mount:
     def group_of(self, table: TableName) -> str:
         return self.group or self.named(table.namespace)
 
+    def may_have(self, tags: Mapping[str, str]) -> bool:
+        """Whether a run with these tags may be of this warehouse: those that started from a page may have no tag of any."""
+        return tags.get(WAREHOUSE, self.uri) == self.uri
+
     @property
     def tags(self) -> Mapping[str, str]:
         """The tags of every run."""

@@ -39,12 +39,16 @@ class Forgotten:
 def forget_user(
     instance: dg.DagsterInstance, mount: Mount, user: str, tables: Sequence[TableName], own_run: str, mark: str
 ) -> Forgotten:
-    """Deletes runs of the user alone, but `own_run`, and takes the id out of the others."""
+    """Deletes runs of the user alone, but `own_run`, and takes the id out of the others.
+
+    Runs of other warehouses stay as they are.
+    """
     storages = Storages.of(instance)
     names = Names(user, mark)
     with overwriting(instance.event_log_storage):
         named = storages.naming(names) if storages else None
-        naming = [run for run in _runs(instance) if run.run_id != own_run and _names_user(instance, run, names, named)]
+        found = [run for run in _runs(instance) if run.run_id != own_run and _names_user(instance, run, names, named)]
+        naming = [run for run in found if mount.may_have(run.tags)]
         left = tuple(run.run_id for run in naming if not run.is_finished)
         over = [run for run in naming if run.is_finished and (storages is None or _is_of(run, user, names))]
         for run in over:
@@ -56,7 +60,7 @@ def forget_user(
             instance.wipe_assets(keys)  # their newest events, cached partitions, results of checks
             _purge_ticks(instance)
         else:
-            sweep(storages, user, names, keys, left)
+            sweep(storages, user, names, keys, [*left, *(run.run_id for run in found if run not in naming)])
             for run in naming:
                 instance.compute_log_manager.delete_logs(prefix=[run.run_id])
     return Forgotten(len(over), left, wiped=storages is None)

@@ -93,7 +93,7 @@ def sweep(storages: Storages, user: str, names: Names, keys: Sequence[dg.AssetKe
 
     Args:
         keys: the erased assets; events of the user's partition of others stay.
-        spared: runs that are not over: they would write it again.
+        spared: runs that are not over, which would write it again, and those of other warehouses.
     """
     erased = [key.to_string() for key in keys]
     for connect in storages.event_logs():

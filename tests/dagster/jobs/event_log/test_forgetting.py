@@ -19,6 +19,7 @@ from lakewarden.dagster.jobs.event_log import sweeping
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
+from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_erase import KEY, USER, ask
@@ -71,12 +72,18 @@ def test_the_others_events_stay_as_they_are(chat: str, instance: dg.DagsterInsta
 def test_a_run_with_others_stays_without_the_id(chat: str, instance: dg.DagsterInstance, flushed_together: RunJob) -> None:
     (before,) = instance.get_runs(dg.RunsFilter(job_name="flush_job"))
     logged = len(instance.all_logs(before.run_id))
+    config = {"ops": {"record": {"config": {"tables": [MESSAGES], "user": USER}}}}
+    tags = Mount("/another/warehouse").tags
+    other = instance.create_run_for_job(record_job, run_config=config, tags=tags, status=dg.DagsterRunStatus.SUCCESS)
     request = ask(chat)
     assert flushed_together(erase_job, {"request": request, "dry_run": False}).success
     (after,) = instance.get_runs(dg.RunsFilter(job_name="flush_job"))
     assert after.run_config == {"ops": {"flush": {"config": {"scopes": {MESSAGES: [request, "ada"]}}}}}
     assert (after.run_id, after.status, after.tags) == (before.run_id, before.status, before.tags)
     assert len(instance.all_logs(after.run_id)) == logged - 1, "the user's event alone"
+    kept = instance.get_run_by_id(other.run_id)
+    assert kept is not None, "a user of that name in another warehouse is another user"
+    assert kept.run_config == config
 
 
 def test_a_run_of_the_user_alone_goes(chat: str, instance: dg.DagsterInstance, flushed_together: RunJob) -> None:
