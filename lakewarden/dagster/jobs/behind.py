@@ -29,6 +29,8 @@ from lakewarden.target import ScopeTarget
 
 VERSION = "delta/version"
 
+Versions = frozenset[tuple[Scope, int | None]]
+
 _THREADS = 8
 _PAGE = 500
 _LOOKED_BACK = 20
@@ -43,11 +45,13 @@ def book_behind(
     user: str | None = None,
     *,
     again: bool = False,
+    others: Versions = frozenset(),
 ) -> None:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
     Args:
         again: books the others too.
+        others: versions that the run itself books.
     """
     for table in tables:
         if is_crowded(lake.warehouse, table):
@@ -56,11 +60,12 @@ def book_behind(
         known = {} if again else booked_versions(context.instance, mount, table)
         scopes = list(_scopes(lake, table, user))
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = pool.map(partial(_if_behind, _now(lake), known), scopes)
-            booked = [one for one in found if one]
+            booked = [
+                one for found in pool.map(partial(_behind, replace(_now(lake), others=others), known), scopes) for one in found
+            ]
         register_users(context.instance, mount, [one.report.scope for one in booked])
         book_events(context, mount, booked)
-        context.log.info("%s: booked %d scopes", table.name, len(booked))
+        context.log.info("%s: booked %d commits", table.name, len(booked))
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class _Now:
     lake: Lakehouse
     catalog: Catalog
     backlogs: Mapping[Scope, Backlog]
+    others: Versions = frozenset()
 
 
 def _now(lake: Lakehouse) -> _Now:
@@ -145,28 +151,37 @@ def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tu
             yield Scope(table.name, record.partition_key), version.value
 
 
-def _if_behind(now: _Now, known: Mapping[Scope, int], scope: Scope) -> Booked | None:
-    """The scope's newest commit as a report, with those before it; None if it is booked, or has no table."""
+def _behind(now: _Now, known: Mapping[Scope, int], scope: Scope) -> Sequence[Booked]:
+    """The scope's newest commit as a report, with the last ones before it; empty if it is booked, or has no table.
+
+    Before it those that came after the version that is known: a run may have committed twice before it died.
+    """
     target = now.lake.warehouse.target(now.catalog, scope)
     table = open_scope(target)
     if table is None or table.version <= known.get(scope, -1):
-        return None
+        return ()
     commits = entries_of(table, HISTORY_ENTRIES)
-    return Booked(_report(target, table, commits[0]), commits, now.backlogs.get(scope, NO_BACKLOG))
+    newest = Booked(_report(target, table, commits[0]), commits, now.backlogs.get(scope, NO_BACKLOG))
+    since = known.get(scope, commits[0].version)
+    before = [Booked(_commit(target, one)) for one in reversed(commits[1:]) if one.version > since]
+    return [one for one in (*before, newest) if (scope, one.report.version) not in now.others]
 
 
 def _report(target: ScopeTarget, table: ScopeTable, newest: HistoryEntry) -> ScopeReport:
+    return replace(_commit(target, newest), state=table.state(target.app_id))
+
+
+def _commit(target: ScopeTarget, commit: HistoryEntry) -> ScopeReport:
     return ScopeReport(
         scope=target.scope,
-        operation=cast("Operation", _operation(newest)),  # a foreign commit has its own word: it is only shown
+        operation=cast("Operation", _operation(commit)),  # a foreign commit has its own word: it is only shown
         outcome="done",
         location=target.location,
         reason="booked afterwards",
-        version=table.version,
-        parameters=dict(newest.parameters),
-        metrics={name: value for name, value in newest.operation_metrics.items() if isinstance(value, int)},
-        state=table.state(target.app_id),
-        finished_at=from_millis(int(newest.timestamp)),
+        version=commit.version,
+        parameters=dict(commit.parameters),
+        metrics={name: value for name, value in commit.operation_metrics.items() if isinstance(value, int)},
+        finished_at=from_millis(int(commit.timestamp)),
     )
 
 

@@ -45,6 +45,9 @@ def book(
     all_reports = [report for report in reports if report.outcome in ("done", "planned")]
     crowded = crowded_tables(lake, {report.scope.table for report in reports}, max_partitions)
     single = [report for report in all_reports if report.scope.table not in crowded]
+    if context.run.parent_run_id:
+        own = frozenset((report.scope, report.version) for report in all_reports)
+        book_behind(context, lake, mount, named_tables(lake, named_by(context, mount)), others=own)
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single))
@@ -52,8 +55,6 @@ def book(
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
         log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
-    if context.run.parent_run_id:
-        book_behind(context, lake, mount, named_tables(lake, named_by(context, mount)))
     _book_health(context, lake, mount, {report.scope.table for report in reports if report.outcome == "done"})
     context.add_output_metadata(summary(reports))
     mark_failed(context, mount, [report for report in reports if report.fault and report.scope.table not in crowded])

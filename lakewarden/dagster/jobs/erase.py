@@ -44,9 +44,9 @@ def erase(
             plan_id = lake.plan_requested_erasure(config.request).plan_id
             context.add_output_metadata(
                 {
+                    **apply_link(context, plan_id),
                     "user": config.request,
                     "plan_id": plan_id,
-                    **apply_link(context, plan_id),
                     "findings": len(searched.findings),
                     "objects_searched": searched.objects,
                     "bytes_searched": searched.bytes,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.assets.links import launchpad, link
+from lakewarden.dagster.assets.links import launchpad
 from lakewarden.errors import InvalidArgument
 from lakewarden.report import ScopeReport
 
@@ -31,12 +31,15 @@ def check_plan(plan: str, *, dry_run: bool) -> None:
 
 
 def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:
-    """The form of this run, filled with the plan that its dry run made: launching it applies exactly that plan."""
+    """The form of this run, filled with the plan that its dry run made: launching it applies exactly that plan.
+
+    A URL, since a run's page hides Markdown behind a button.
+    """
     form = {name: value for name, value in context.op_config.items() if value is not None} | {"plan": plan_id}
     if "dry_run" in form:
         form["dry_run"] = False
     partition = context.partition_key if context.has_partition_key else None
-    return {"apply": link("exactly this plan", launchpad(context.job_name, form, partition, op=context.op.name))}
+    return {"apply": dg.MetadataValue.url(launchpad(context.job_name, form, partition, op=context.op.name))}
 
 
 def plan_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:

@@ -75,8 +75,8 @@ def restore(
 ) -> None:
     with declined(context):
         reports = _run(lake, config)
-        book(context, lake, mount, reports)
         context.add_output_metadata(plan_link(context, reports))
+        book(context, lake, mount, reports)
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:

@@ -51,8 +51,8 @@ def restore_table(
             context.add_output_metadata({"versions": history_table(versions)})
             return
         reports = _run(lake, scope, *parse_target(config.to), config.plan)
-        book(context, lake, mount, reports)
         context.add_output_metadata(plan_link(context, reports))
+        book(context, lake, mount, reports)
 
 
 def _run(lake: Lakehouse, scope: Scope, version: int | None, timestamp: datetime | None, plan: str) -> list[ScopeReport]:

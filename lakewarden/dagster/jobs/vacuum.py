@@ -37,8 +37,8 @@ def vacuum(
 ) -> None:
     with declined(context):
         reports = _run(lake, config)
-        book(context, lake, mount, reports)
         context.add_output_metadata(plan_link(context, reports))
+        book(context, lake, mount, reports)
 
 
 def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:

@@ -1,6 +1,6 @@
 """Every job over a real small warehouse: what it does there, and what Dagster then knows."""
 
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 import dagster as dg
 import pytest
@@ -153,7 +153,7 @@ def test_a_vacuum_does_what_the_preview_planned(chat: str, instance: dg.DagsterI
     preview = run_job(vacuum_job, now)
     plan = plan_of(preview)
     output = next(event for event in preview.all_node_events if event.is_successful_output)
-    form = unquote(str(output.step_output_data.metadata["apply"].value))
+    form = unquote_plus(str(output.step_output_data.metadata["apply"].value))
     assert all(line in form for line in ("dry_run: false", f"plan: {plan}", "force: true"))
     assert run_job(vacuum_job, {**now, "dry_run": False, "plan": plan}).success
     assert materialized(instance)[0].metadata["operation"].value == "vacuum"

@@ -46,8 +46,8 @@ def launch(chat: str, instance: dg.DagsterInstance) -> Launch:
 
 
 def linked(metadata: Mapping[str, dg.MetadataValue], name: str) -> str:
-    """The URL of a link in metadata."""
-    return str(metadata[name].value).partition("](")[2].removesuffix(")")
+    """The URL of a link in metadata, in Markdown or alone."""
+    return str(metadata[name].value).rpartition("](")[2].removesuffix(")")
 
 
 def said(result: dg.ExecuteInProcessResult) -> Mapping[str, dg.MetadataValue]:

@@ -75,6 +75,13 @@ def test_the_retry_of_a_dead_run_books_what_that_committed(committed: str, load:
     assert booked(instance) == [("ada", 2)], "once"
 
 
+def test_a_retry_that_commits_itself_books_both_commits(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
+    parent = dead(committed, instance, dg.DagsterRunStatus.FAILURE)
+    write(committed, "ada", 20)
+    run(load(committed), "flush_job", instance, FORM, parent.run_id)
+    assert booked(instance) == [("ada", 2), ("ada", 3)]
+
+
 def test_the_sensor_books_what_a_canceled_run_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
     dead(committed, instance, dg.DagsterRunStatus.CANCELED)
     (request,), _, cursor = tick("cut_off_sensor", committed, instance)

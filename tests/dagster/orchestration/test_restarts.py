@@ -7,8 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,11 +25,11 @@ from tests.fixtures.chat import make_chat
 from tests.fixtures.dagster import DAGSTER, as_shipped
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
+from tests.fixtures.ui import ui
 
 pytestmark = DAGSTER
 
 SHIPPED = Path(__file__).parents[3] / "lakewarden" / "dagster" / "dagster.yaml"
-_LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
 
 
 def test_a_home_is_held_by_one_ui_at_a_time(tmp_path: Path) -> None:
@@ -99,41 +97,6 @@ def test_another_daemon_is_seen_by_its_advancing_beats(instance: dg.DagsterInsta
     beat()
     assert other_daemon(instance, sleep, seconds[0]) == "another"
     assert other_daemon(instance, lambda _: None, seconds[0]) is None, "it has ended, a moment ago"
-
-
-@dataclass(frozen=True)
-class Ui:
-    """A running `lakewarden ui`."""
-
-    process: subprocess.Popen[str]
-    said: list[str]
-    session: str
-
-    def stop_in_its_tracks(self) -> None:
-        """Every process halts where it is; then the first is killed, and the others are orphans."""
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get(SESSION) == self.session:
-                    process.suspend()
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def ui(warehouse: str, home: Path, port: int) -> Iterator[Ui]:
-    command = [_LAKEWARDEN, "ui", "--warehouse", warehouse, "--port", str(port), "--dagster-home", str(home)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert process.stdout is not None
-            said: list[str] = []
-            while not said or "Dagster is at" not in said[-1]:
-                said.append(process.stdout.readline())
-                assert said[-1], said
-            served = DagsterHome(home)._served()
-            assert served is not None
-            yield Ui(process, said, served.session)
-        finally:
-            process.terminate()
 
 
 @pytest.mark.slow
