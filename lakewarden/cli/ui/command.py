@@ -34,7 +34,8 @@ _OTHER_DAEMON = 3
 _EVENT_BATCH = "500"
 """Asset events that Dagster stores at once (lakewarden/dagster/jobs/batches.py has the reason)."""
 
-_STARTS_WITHIN = 120.0
+_STARTS_WITHIN = 300.0
+"""A first start in a new environment also compiles its modules."""
 
 
 @dataclass(frozen=True)
