@@ -37,6 +37,8 @@ class TableHealth:
     """One table: its numbers, how many scopes are late or failed a check, and the worst of them."""
 
     table: TableName
+    interval: int
+    """Seconds, of FLUSH_POLICY; 0 without one."""
     status: TableStatus
     late_scopes: int
     """Scopes with rows that wait too long."""
@@ -85,15 +87,21 @@ def _health(
     late = late_scopes(table, pending, now)
     failed = _failed(warehouse, table)
     ranked = chain(_ranked(table, pending, late, failed, now), with_files)
-    return TableHealth(table.name, status, len(late), len(failed), tuple(_first(ranked)))
+    return TableHealth(table.name, interval_of(table), status, len(late), len(failed), tuple(_first(ranked)))
+
+
+def interval_of(table: Table) -> int:
+    """The seconds of FLUSH_POLICY's interval; 0 without one."""
+    policy = table.options.flush_policy
+    return policy.interval if policy and policy.interval else 0
 
 
 def late_scopes(table: Table, pending: PendingScopes, now: datetime) -> PendingScopes:
     """The scopes whose oldest row waits for longer than the interval of FLUSH_POLICY and `LATE_AFTER`; oldest first."""
-    policy = table.options.flush_policy
-    if policy is None or policy.interval is None:
+    interval = interval_of(table)
+    if not interval:
         return pending[:0]
-    late = now - timedelta(seconds=policy.interval) - LATE_AFTER
+    late = now - timedelta(seconds=interval) - LATE_AFTER
     count = next((at for at, one in enumerate(pending) if one.oldest > late), len(pending))
     return pending[:count]
 
@@ -110,8 +118,7 @@ def _first(ranked: Iterable[WorstScope]) -> Iterator[WorstScope]:
 def _ranked(
     table: Table, pending: PendingScopes, late: PendingScopes, failed: Mapping[Scope, str], now: datetime
 ) -> Iterator[WorstScope]:
-    policy = table.options.flush_policy
-    interval = policy.interval if policy and policy.interval else 0
+    interval = interval_of(table)
     for one in late[:WORST]:
         waits = (now - one.oldest).total_seconds()
         yield WorstScope(

@@ -1,8 +1,9 @@
 """Health assets: one beside each table's asset, and one for the warehouse. Their events are numbers that plot over time.
 
-An asset of its own, since the plots of a partitioned asset join its partitions, and since Dagster knows one freshness for an
-asset. An event is a materialization while no row waits too long, else an observation: so the asset is fresh as long as the
-table is flushed in time, and a table without writes is fresh, too.
+An asset of its own, since the plots of a partitioned asset join its partitions. Beside it stands `flushed`, for tables whose
+FLUSH_POLICY has an interval: it is materialized at each look while no scope is late, and so grows stale when one is. The
+table's own asset would be stale when nothing is written, too. They depend on no asset: after each flush Dagster would call
+them unsynced.
 
 No `from __future__ import annotations` where Dagster reads a signature.
 """
@@ -18,7 +19,7 @@ from lakewarden.dagster.assets.links import launchpad, restore_form
 from lakewarden.dagster.assets.metadata import Metadata
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
-from lakewarden.planning.health import LATE_AFTER, WORST, TableHealth, WorstScope, health
+from lakewarden.planning.health import LATE_AFTER, WORST, TableHealth, WorstScope, health, interval_of
 from lakewarden.scope import Scope, TableName
 from lakewarden.storage.paths import encode
 from lakewarden.warehouse import cold_tables
@@ -31,12 +32,14 @@ OTHERS = 20
 
 STEP = "health"
 
-HealthEvent = dg.AssetMaterialization | dg.AssetObservation
-
 
 def health_key(mount: Mount, table: TableName | None = None) -> dg.AssetKey:
     """The key of a table's health; without a table, of the warehouse's."""
     return dg.AssetKey([*(mount.key_prefix if table is None else mount.asset_key(table).path), "health"])
+
+
+def flushed_key(mount: Mount, table: TableName) -> dg.AssetKey:
+    return dg.AssetKey([*mount.asset_key(table).path, "flushed"])
 
 
 def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:
@@ -47,18 +50,18 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
 
     @dg.multi_asset(
         name=mount.named(STEP),
-        specs=[*(_spec(mount, table) for table in tables), _of_the_warehouse(mount, tables)],
+        specs=[
+            *(_spec(mount, table) for table in tables),
+            *(_flushed(mount, table) for table in tables if interval_of(table)),
+            _of_the_warehouse(mount),
+        ],
         can_subset=True,
         required_resource_keys={mount.named(LAKE)},
     )
     def look(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         for event in health_events(mount, health(lake_of(context, mount).warehouse, files_of=OTHERS)):
-            if event.asset_key not in context.selected_asset_keys:
-                continue
-            if isinstance(event, dg.AssetMaterialization):
+            if event.asset_key in context.selected_asset_keys:
                 yield dg.MaterializeResult(asset_key=event.asset_key, metadata=event.metadata)
-            else:
-                context.log_event(event)
 
     return [look]
 
@@ -66,28 +69,29 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
 def _spec(mount: Mount, table: Table) -> dg.AssetSpec:
     return dg.AssetSpec(
         health_key(mount, table.name),
-        deps=[mount.asset_key(table.name)],
-        description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Late"
-        " when rows wait longer than FLUSH_POLICY says. Its plots are over time.",
+        description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Its"
+        " plots are over time.",
         group_name=mount.group_of(table.name),
-        freshness_policy=_policy(table),
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
         skippable=True,
     )
 
 
-def _policy(table: Table) -> dg.FreshnessPolicy | None:
-    """The interval of FLUSH_POLICY, what a flush may take, and two looks; None without an interval."""
-    policy = table.options.flush_policy
-    if policy is None or policy.interval is None:
-        return None
-    late = timedelta(seconds=policy.interval) + LATE_AFTER
-    return dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY)
+def _flushed(mount: Mount, table: Table) -> dg.AssetSpec:
+    late = timedelta(seconds=interval_of(table)) + LATE_AFTER
+    return dg.AssetSpec(
+        flushed_key(mount, table.name),
+        description=f"Fresh while {table.name} is flushed in time: {LATE_AFTER.seconds // 60} minutes beyond the interval of"
+        f" {interval_of(table)} s in FLUSH_POLICY, no row waits in the log. It is materialized at each look that finds that.",
+        group_name=mount.group_of(table.name),
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY),
+        skippable=True,
+    )
 
 
-def _of_the_warehouse(mount: Mount, tables: Sequence[Table]) -> dg.AssetSpec:
+def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
     return dg.AssetSpec(
         health_key(mount),
-        deps=[health_key(mount, table.name) for table in tables],
         description="The health of the warehouse: the sums of all tables, a line for each, and the worst scopes.",
         group_name=mount.group or mount.named("warehouse"),
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
@@ -95,25 +99,27 @@ def _of_the_warehouse(mount: Mount, tables: Sequence[Table]) -> dg.AssetSpec:
     )
 
 
-def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[HealthEvent]:
-    """An event for each table, and one for the warehouse of which these are all."""
-    return [*(table_event(mount, one) for one in found), *([_of_all(mount, found)] if found else [])]
+def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetMaterialization]:
+    """An event for each table, one more for each that is flushed in time, and one for the warehouse of which these are all."""
+    in_time = [one for one in found if one.interval and not one.is_late]
+    return [
+        *(table_event(mount, one) for one in found),
+        *(dg.AssetMaterialization(flushed_key(mount, one.table), description="no scope is late") for one in in_time),
+        *([_of_all(mount, found)] if found else []),
+    ]
 
 
-def table_event(mount: Mount, one: TableHealth) -> HealthEvent:
-    return _event(health_key(mount, one.table), one.is_late, _description(one), _table_metadata(mount, one))
+def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        health_key(mount, one.table), description=_description(one), metadata=_table_metadata(mount, one)
+    )
 
 
-def _of_all(mount: Mount, found: Sequence[TableHealth]) -> HealthEvent:
+def _of_all(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
     late = sum(one.late_scopes for one in found)
     failed = sum(one.failed_scopes for one in found)
     said = f"{late:,} scopes are late, {failed:,} failed a check" if late or failed else "all is flushed in time"
-    return _event(health_key(mount), late > 0, said, _warehouse_metadata(mount, found))
-
-
-def _event(key: dg.AssetKey, late: bool, said: str, metadata: Metadata) -> HealthEvent:
-    kind = dg.AssetObservation if late else dg.AssetMaterialization
-    return kind(key, description=said, metadata=metadata)
+    return dg.AssetMaterialization(health_key(mount), description=said, metadata=_warehouse_metadata(mount, found))
 
 
 def _description(one: TableHealth) -> str:

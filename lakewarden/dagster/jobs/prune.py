@@ -6,7 +6,7 @@ from datetime import timedelta
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.assets.health import health_key
+from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.jobs.failures import RETRIES, declined
@@ -32,7 +32,8 @@ def prune(
         return
     with declined(context):
         tables = [table.name for table in lake.tables()]
-        keys = [*map(mount.asset_key, tables), *(health_key(mount, name) for name in (*tables, None))]
+        healths = [*(health_key(mount, name) for name in (*tables, None)), *(flushed_key(mount, name) for name in tables)]
+        keys = [*map(mount.asset_key, tables), *healths]
         pruned = prune_events(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
     context.add_output_metadata(asdict(pruned))
 

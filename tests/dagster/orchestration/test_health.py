@@ -86,7 +86,8 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     definitions = load(chat)
     found = events_of_a_tick(definitions, instance)
     late = found["chat/messages/health"]
-    assert isinstance(late, dg.AssetObservation), "not materialized, so it grows stale"
+    assert isinstance(late, dg.AssetMaterialization)
+    assert "chat/messages/flushed" not in found, "not materialized, so it grows stale"
     worst = str(late.metadata["worst"].value)
     assert "`ada` | late: rows wait for 3,6" in worst
     assert "[flush](/guess/flush_job/playground/setup?config=" in worst
@@ -94,8 +95,17 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     check = found["chat/messages flushed_in_time"]
     assert isinstance(check, dg.AssetCheckEvaluation)
     assert (check.passed, check.description) == (False, "1 of 3 scopes are late")
-    policy = definitions.resolve_asset_graph().get(HEALTH).freshness_policy
-    assert policy == dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=16), warn_window=timedelta(minutes=11))
+    graph = definitions.resolve_asset_graph()
+    assert not graph.get(HEALTH).parent_keys, "or each flush would leave it unsynced"
+    node = graph.get(dg.AssetKey(["chat", "messages", "flushed"]))
+    assert node.freshness_policy == dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(minutes=16), warn_window=timedelta(minutes=11)
+    )
+
+
+def test_a_quiet_table_stays_fresh(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    with_interval(chat)
+    assert isinstance(events_of_a_tick(load(chat), instance)["chat/messages/flushed"], dg.AssetMaterialization)
 
 
 def test_an_erased_id_is_found_in_a_link() -> None:
