@@ -6,45 +6,38 @@ A commit follows exactly the snapshot that was read, in steps: what it names is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import PostCommitHookProperties
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log import delegated
-from lakewarden.delta.commit_log.actions import READER, Change, Mode, TableHead, commit_text
+from lakewarden.delta.commit_log.actions import READER, Change, Mode, commit_text
 from lakewarden.delta.commit_log.checkpoint import checkpoint_in_place, is_due, write_checkpoint
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT, held_still, transactions_of
+from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.delta_rs import DeltaRsVersion
 from lakewarden.delta.commit_log.lost_answer import certain
 from lakewarden.delta.commit_log.mended import write_mended_checkpoint
 from lakewarden.delta.commit_log.opening import Opened, open_newest, open_version
-from lakewarden.delta.commit_log.plain import has_plain, is_plain, is_plain_head
+from lakewarden.delta.commit_log.plain import has_plain, is_plain_head
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, delta_schema, live_columns, version_of
-from lakewarden.delta.snapshot import Committed, Snapshot, state_of
-from lakewarden.delta.table_version import TableVersion
+from lakewarden.delta.parquet.schema import delta_schema, version_of
+from lakewarden.delta.snapshot import Committed
+from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
 from lakewarden.faults import Reach, no_faults
-from lakewarden.report import ScopeState
-from lakewarden.scope import Scope
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -53,24 +46,8 @@ _APPEND: Mode = "Append"
 _OVERWRITE: Mode = "Overwrite"
 
 
-class ScopeTable:
+class ScopeTable(TableContents):
     """A table at one version; made by `open`, or from what is known of it (delta/scope.py)."""
-
-    def __init__(
-        self, location: Location, found: TableVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
-    ) -> None:
-        """`torn` and `mended` as in `Opened`; `is_kept` where it was not opened."""
-        self.location = location
-        self.torn = torn
-        self.is_kept = is_kept
-        self._found = found
-        self._mended = mended
-        self.scope: Scope | None = None
-        """The owner whose rows its files must hold; None when that is not checked."""
-
-    @property
-    def uri(self) -> str:
-        return self.location.uri
 
     @classmethod
     def open(cls, location: Location, version: int | None = None) -> ScopeTable | None:
@@ -110,145 +87,6 @@ class ScopeTable:
             readable = f"versions {oldest} to {newest.version} can be read"
             raise NotFound(f"version {version} of {location} is no longer in its log: {readable}") from error
         raise error
-
-    @property
-    def version(self) -> int:
-        return self._found.version
-
-    @property
-    def head(self) -> TableHead:
-        """What the table says of itself."""
-        return self._found.head
-
-    @property
-    def delta(self) -> DeltaTable:
-        """The table as delta-rs reads it, which opens it when that was not needed before. Raises as `open`."""
-        return self._found.delta
-
-    @property
-    def columns(self) -> tuple[LiveColumn, ...]:
-        return live_columns(self.head.schema)
-
-    def column_ids(self, schemas: tuple[TableSchema, ...]) -> dict[str, int]:
-        """Returns the ids of the Delta columns by name. Raises as `schema_version`."""
-        return {column.name: column.id for column in self.schema_version(schemas).columns} | {SEQ: SEQ_ID}
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
-        if self.head.partition_columns:
-            return False
-        return self.head.reader == READER or not self._deleted_rows
-
-    @cached_property
-    def _deleted_rows(self) -> int:
-        """Returns the number of rows that other writers deleted by deletion vectors."""
-        with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
-            vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()
-        kept: Any = pc.list_flatten(vectors.column("selection_vector"))
-        return len(kept) - (pc.sum(kept).as_py() or 0)
-
-    def scan(self) -> pa.Table:
-        """Reads its rows through deltalake's own reader, which supports deletion vectors and partitions, and is slower."""
-        with delta_errors(f"cannot read {self.uri}"):
-            return pa.RecordBatchReader.from_stream(self.delta.scan()).read_all()
-
-    def schema_version(self, schemas: tuple[TableSchema, ...]) -> TableSchema:
-        """Returns the schema version that the Delta columns match.
-
-        Raises:
-            Unsupported: they match no version: another writer added, dropped, renamed or mapped columns in Delta itself.
-        """
-        mapping = self.mapping
-        if mapping != "none":
-            raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
-        if found := version_of(self.head.schema, schemas):
-            return found
-        there = ", ".join(f"{column.name} {column.type}" for column in self.columns)
-        raise Unsupported(
-            f"the Delta columns of {self.uri} were changed by another writer and match no schema version of the table"
-            f": {there}; restore a version before that"
-        )
-
-    @property
-    def mapping(self) -> str:
-        """The mode of Delta's column mapping, which only other writers set; usually `none`."""
-        return self.property("delta.columnMapping.mode") or "none"
-
-    def watermark(self, app_id: str) -> int | None:
-        return self._found.transaction(app_id)
-
-    @property
-    def is_swept(self) -> bool:
-        """Whether it is a fence that is being removed: nothing may be committed after it."""
-        return not self.has_files and self.watermark(SWEPT) is not None
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the newest commit's text; empty when it is no longer in the log."""
-        return self._found.digest
-
-    @property
-    def has_files(self) -> bool:
-        return self._found.has_files
-
-    @property
-    def stats(self) -> Mapping[str, str]:
-        """Delta's statistics of each live file that has any, as JSON, by path."""
-        return self._found.stats
-
-    def bounds(self, column: str) -> Bounds | None:
-        """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
-        unknown; None where it is unknown of all."""
-        bounds = self._found.bounds(column)
-        if bounds is None:
-            return None
-        if self._by_age == sorted(self._by_age):
-            return bounds
-        low, high = bounds
-        return [low[index] for index in self._by_age], [high[index] for index in self._by_age]
-
-    def files(self) -> tuple[DataFile, ...]:
-        """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""
-        return self._files
-
-    @cached_property
-    def _files(self) -> tuple[DataFile, ...]:
-        found = self._found.files
-        if self.plain and any(file.rows is None for file in found):
-            found = tuple(file if file.rows is not None else self._counted(file) for file in found)
-        return tuple(found[index] for index in self._by_age)
-
-    @cached_property
-    def _by_age(self) -> list[int]:
-        """The places of the live files in what was found, oldest rows first."""
-        files = self._found.files
-        return sorted(range(len(files)), key=lambda index: files[index].age)
-
-    def _counted(self, file: DataFile) -> DataFile:
-        """Returns the file with its number of rows, which another writer's file may have only in its footer."""
-        return file._replace(rows=open_file(open_store(self.location), file.path).footer.rows)
-
-    def snapshot(self, app_id: str) -> Snapshot:
-        """This version as a value. `app_id` is that of the watermark."""
-        asked = (app_id, BATCH_APP) if self.has_files else (app_id, BATCH_APP, SWEPT)
-        transactions = {name: self.watermark(name) for name in asked}
-        stats, digest = (self.stats, self.digest) if self.can_be_kept else (None, "")
-        return Snapshot(self.version, self.head, self.files(), stats, app_id, transactions, digest)
-
-    @cached_property
-    def can_be_kept(self) -> bool:
-        """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
-        return self.is_kept or is_plain(self.head, (file.path for file in self.files()))
-
-    def state(self, app_id: str) -> ScopeState:
-        files, watermark = self.files(), self.watermark(app_id)
-        return state_of(self.version, files, watermark)
-
-    def next_batch(self) -> int:
-        """The number of the next batch file."""
-        last = self.watermark(BATCH_APP)
-        return 0 if last is None else last + 1
 
     def commit(  # noqa: PLR0913  # keyword-only but for the files: whatever one commit may say
         self,
@@ -365,10 +203,6 @@ class ScopeTable:
             return
         with delta_errors(f"cannot checkpoint {self.uri}"):
             self.delta.create_checkpoint()
-
-    def property(self, name: str) -> str:
-        """One of the table's own properties; empty where it is not set."""
-        return self.head.configuration.get(name) or ""
 
     def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
         """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
