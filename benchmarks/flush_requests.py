@@ -45,7 +45,7 @@ _PURPOSES = [
     (r"CREATE .*\.lakewarden-floor", "the storage's floor: how far it is settled"),
     (r"CREATE .*/known/", "the floor in the state: the same"),
     (r".* .*/known/", "the floor in the state, which a process reads once"),
-    (r"GET .*/log/.*/segments", "new segments of the log: whose rows they hold, and the rows of a tiny one"),
+    (r"GET .*/log/.*/segments", "the segments of the log: whose rows are in the new ones, once a job; and the rows of the scope"),
     (r"GET .*/log/.*/cuts", "the newest cut of the log, which a process that settled before knows"),
     (r"LIST .*/log/.*/cuts", "that the cut on which the view of the log rests is still the newest"),
     (r"CREATE .*/log/.*/cuts", "the next cut: what is settled"),
