@@ -18,6 +18,7 @@ from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument
 from lakewarden.log.chunk import Chunk, Payload, RowRange
+from lakewarden.log.crowd import crowd_of
 from lakewarden.settings import LogSettings
 
 USER = "_user"
@@ -100,7 +101,7 @@ def _as_type(column: pa.ChunkedArray[Any] | None, kind: pa.DataType, rows: int) 
     return column if column.type == kind else column.cast(kind)
 
 
-def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
+def encode(batch: LogBatch, settings: LogSettings) -> Sequence[Chunk]:
     """Returns the rows as chunks, scope by scope; within a scope they keep their order."""
     rows = batch.rows
     data = rows.drop_columns([USER])
@@ -108,8 +109,9 @@ def encode(batch: LogBatch, settings: LogSettings) -> list[Chunk]:
     if len(rows) == 1:
         return list(_cut_out(data.combine_chunks().to_batches(), owners[0].as_py(), 0, 1))
     limit = _chunk_rows(data, settings)
-    dictionary = owners.dictionary_encode().unify_dictionaries().combine_chunks()
-    return _by_owner(data, cast("pa.DictionaryArray[Any, Any]", dictionary), limit)
+    dictionary = cast("pa.DictionaryArray[Any, Any]", owners.dictionary_encode().unify_dictionaries().combine_chunks())
+    crowd = crowd_of(data, dictionary.dictionary, dictionary.indices.to_numpy(), limit)
+    return _by_owner(data, dictionary, limit) if crowd is None else crowd
 
 
 def _by_owner(data: pa.Table, owners: pa.DictionaryArray[Any, Any], limit: int) -> list[Chunk]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
@@ -18,7 +20,7 @@ from lakewarden.catalog.values import INTEGER_BITS
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.rows.columns import Unfit, from_values, single, unwrapped
 from lakewarden.rows.violation import unfit
-from lakewarden.storage.paths import check_user
+from lakewarden.storage.paths import MAX_USER, check_user
 
 _MARK = "absent: "
 _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
@@ -63,8 +65,10 @@ def split_users(rows: pa.Table, column: str) -> tuple[pa.Table, pa.Array[Any]]:
         raise InvalidArgument(f"column {column!r} names users, so it must be text, not {users.type}")
     if users.null_count:
         raise ConstraintViolation(f"column {column!r} names users and has {users.null_count} NULLs")
-    for user in users.unique().to_pylist():
-        check_user(user)
+    names = users.unique()
+    sizes = pc.utf8_length(cast("Any", names)).to_numpy()
+    for row in np.flatnonzero((sizes < 1) | (sizes > MAX_USER)):
+        check_user(names[int(row)].as_py())
     return rows.drop_columns([column]), users.cast(pa.string())
 
 

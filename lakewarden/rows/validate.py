@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -112,6 +113,9 @@ def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[
     """Checks that each key appears once per user."""
     if table.num_rows < 2:
         return
+    columns = table.select(list(primary_key)).columns
+    if _distinct(columns if users is None else [*columns, pa.chunked_array([users])]) == table.num_rows:
+        return
     keyed = table.select(list(primary_key)).append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))
     if users is not None:
         keyed = keyed.append_column(_USER, users)
@@ -121,3 +125,13 @@ def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[
         twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
         key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
         raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
+
+
+def _distinct(columns: Sequence[pa.ChunkedArray[Any]]) -> int:
+    """How many of the rows differ."""
+    found = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        encoded: Any = column.combine_chunks().dictionary_encode()
+        _, dense = np.unique(found, return_inverse=True)
+        found = dense * len(encoded.dictionary) + encoded.indices.to_numpy()
+    return len(np.unique(found))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects import index, names, segment
+from lakewarden.log.objects import index, names, pack, segment
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.index import Index
-from lakewarden.log.objects.segment import Carried, pack_carry, pack_segment, read_carry, read_chunk, read_segment
+from lakewarden.log.objects.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
@@ -30,6 +31,7 @@ _PUT = "ab" * 16
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Whose segments have an index from four chunks on, in blocks of three, beyond the first read."""
     monkeypatch.setattr(segment, "MANY", 4)
+    monkeypatch.setattr(pack, "MANY", 4)
     monkeypatch.setattr(index, "BLOCK", 3)
     monkeypatch.setattr(segment, "_FIRST_READ", 600)
     return Store(tmp_path)
@@ -60,8 +62,10 @@ def test_every_user_is_found_as_in_a_list(tmp_path_factory: pytest.TempPathFacto
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "_FIRST_READ", 60)
         patch.setattr(segment, "MANY", 1000)
+        patch.setattr(pack, "MANY", 1000)
         store.create("list", pack_segment(_PUT, 3, 5, written))
         patch.setattr(segment, "MANY", 1)
+        patch.setattr(pack, "MANY", 1)
         patch.setattr(index, "BLOCK", 2)
         store.create("index", pack_segment(_PUT, 3, 5, written))
         listed, indexed = (read_segment(store, key, position) for key in ("list", "index"))

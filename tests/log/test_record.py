@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -56,7 +57,7 @@ _VALUES: list[st.SearchStrategy[Any]] = [
 row = st.tuples(st.sampled_from(["", "a", "b", "ü/%2e"]), *(st.none() | values for values in _VALUES))
 
 
-def ranges(chunks: list[Chunk], version: int = 1) -> list[RowRange]:
+def ranges(chunks: Sequence[Chunk], version: int = 1) -> list[RowRange]:
     found, first = [], 100
     for chunk in chunks:
         found.append(RowRange("k", "", chunk.user, chunk.rows, 0, 0, first, version, 0))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects import segment
+from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.columns import Columns
 from lakewarden.log.objects.cuts import next_cut
 from lakewarden.log.objects.cuts.settle import settle
@@ -25,6 +25,7 @@ _WIDE = 4
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(segment, "MANY", _WIDE)
+    monkeypatch.setattr(pack, "MANY", _WIDE)
     return Store(tmp_path)
 
 

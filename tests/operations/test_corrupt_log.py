@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Corrupt
-from lakewarden.log.objects import names, segment
-from lakewarden.log.objects.segment import INDEXED, LINKED
+from lakewarden.log.objects import names, pack, segment
+from lakewarden.log.objects.pack import INDEXED, LINKED
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -78,6 +78,7 @@ def test_segments_are_of_the_warehouses_format(tmp_path: Path, number: int) -> N
 def test_only_the_newest_format_writes_an_index(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A release of an older format that has the warehouse open could read neither the segment nor the carry."""
     monkeypatch.setattr(segment, "MANY", 2)
+    monkeypatch.setattr(pack, "MANY", 2)
     make_of_format(tmp_path, number)
     with Lakehouse.open(str(tmp_path)) as lake:
         table = make_notes(lake)

@@ -17,6 +17,7 @@ from datetime import timedelta
 from lakewarden.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.chunk import Chunk
+from lakewarden.log.crowd import names_in
 from lakewarden.log.objects.group import Call, Group, Parcel, laid_out
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.position import seq_of
@@ -118,7 +119,7 @@ class Gathering:
             BeingErased: nothing was put, for the sake of these users' calls.
         """
         chunks, lasts = laid_out([call.parcels[0] for call in calls])
-        users = frozenset(chunk.user for chunk in chunks)
+        users = frozenset(names_in(chunks))
         position = self._put(calls[0].parcels[0].schema_version, chunks, group.after)
         self._own.made(position, group.touched)
         _refuse(calls, self._puts.refused(users, position))
@@ -176,8 +177,8 @@ def _refuse(group: Sequence[Call], users: frozenset[str]) -> None:
 def _half_way(parcels: Sequence[Parcel], index: int, error: LakewardenError) -> PartlyAppended:
     rows = sum(parcel.rows for parcel in parcels[:index])
     total = rows + sum(parcel.rows for parcel in parcels[index:])
-    open_users = {chunk.user for parcel in parcels[index:] for chunk in parcel.chunks}
-    users = frozenset(chunk.user for parcel in parcels[:index] for chunk in parcel.chunks) - open_users
+    open_users = {user for parcel in parcels[index:] for user in parcel.users}
+    users = frozenset(user for parcel in parcels[:index] for user in parcel.users) - open_users
     named = ", ".join(repr(user) for user in sorted(users)[:5]) + (", …" if len(users) > 5 else "")
     whole = f"all those of {len(users)} users ({named})" if users else "of no user all"
     return PartlyAppended(f"{rows} of {total} rows were acknowledged, {whole}; then: {error.message}", rows, users)

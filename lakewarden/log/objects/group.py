@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
+from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
@@ -35,7 +36,7 @@ class Parcel(NamedTuple):
 
     @property
     def users(self) -> frozenset[str]:
-        return frozenset([chunk.user for chunk in self.chunks]) if self.plain is None else frozenset((self.plain.user,))
+        return frozenset(names_in(self.chunks)) if self.plain is None else frozenset((self.plain.user,))
 
     @property
     def encoded(self) -> Sequence[Chunk]:
@@ -45,6 +46,9 @@ class Parcel(NamedTuple):
 
 def parcels_of(schema_version: int, chunks: Sequence[Chunk], settings: LogSettings) -> list[Parcel]:
     """Chunks in as few segments as the limits allow, in order. A chunk is never split here."""
+    if isinstance(chunks, Crowd):
+        parts = chunks.portions(settings.segment_max_rows, settings.segment_max_bytes)
+        return [Parcel(schema_version, part, part.rows, int(part.sizes.sum())) for part in parts]
     parcels: list[Parcel] = []
     start = rows = size = 0
     for index, chunk in enumerate(chunks):

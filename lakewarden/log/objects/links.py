@@ -6,7 +6,8 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut
 from lakewarden.log.objects.header import UNKNOWN, link_to
-from lakewarden.log.objects.segment import LINKED, read_link
+from lakewarden.log.objects.pack import LINKED
+from lakewarden.log.objects.segment import read_link
 from lakewarden.storage.objects import Missing, ObjectStore
 
 

@@ -24,12 +24,14 @@ from lakewarden.errors import (
 )
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import Chunk
+from lakewarden.log.crowd import names_in, rows_in
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
+from lakewarden.log.objects.pack import INDEXED, pack_segment
 from lakewarden.log.objects.run import check_whole
-from lakewarden.log.objects.segment import INDEXED, pack_segment, read_put_id
+from lakewarden.log.objects.segment import read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -83,9 +85,9 @@ class Segment(NamedTuple):
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
         """As `pack_segment`."""
-        users = frozenset([chunk.user for chunk in chunks])
+        users = frozenset(names_in(chunks))
         pack = partial(pack_segment, put_id, schema_version, stored_at, chunks)
-        return cls(put_id, pack, users, sum([chunk.rows for chunk in chunks]))
+        return cls(put_id, pack, users, rows_in(chunks))
 
 
 class _Put(NamedTuple):

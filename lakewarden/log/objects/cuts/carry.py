@@ -11,7 +11,8 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.segment import Carried, pack_carry, read_chunks, tiny_carry
+from lakewarden.log.objects.pack import Carried, pack_carry
+from lakewarden.log.objects.segment import read_chunks, tiny_carry
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 

@@ -23,7 +23,8 @@ from lakewarden.log.objects.cuts.history import Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.header import UNKNOWN, Header
 from lakewarden.log.objects.names import Listing
-from lakewarden.log.objects.segment import INDEXED, read_carry
+from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import LogView, read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore

@@ -1,0 +1,151 @@
+"""How segments and carry objects lie in bytes, and how they are written (`objects.segment` reads them).
+
+    magic (8) · length of the header (4) · kind (1) · rows (3) · unique id of the put (16) · link (16) · header · chunks
+
+The link says whose put made the segment at the position before, and how many rows that one has; zeros where its writer did
+not know. Segments of format 1, and carry objects, have no link, and zeros for kind and rows. The only kind so far is 0: rows.
+
+The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
+object once more (a writer that came too late may have put another object under the same name: whoever reads a range
+must notice) and the rows of one user. A user may have several chunks.
+
+A segment's rows have the `_seq` that follows from its position and their ordinal. A carry object holds chunks of
+several segments as they were, each with the `_seq` of its first row.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.log.chunk import Chunk, Payload
+from lakewarden.log.crowd import Crowd, names_in
+from lakewarden.log.message_body import Block
+from lakewarden.log.objects.columns import MANY, Numbers
+from lakewarden.log.objects.header import ID_BYTES, UNKNOWN, counted
+from lakewarden.log.objects.index import pack_index
+
+LINKED = 2
+"""The format whose segments name their predecessors; 1 is that of warehouses made before it."""
+
+INDEXED = 3
+"""The format whose segments and carry objects with many chunks have an index. Those with few are as in the one before."""
+
+OF_ROWS = 0
+WITH_INDEX = 1
+"""Kinds."""
+
+FIXED = struct.Struct("<8sIB3s16s")
+MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
+
+
+Bytes = Payload | Block
+
+
+class Carried(NamedTuple):
+    """A chunk that moves from a segment into a carry object, with what it was given when it was appended."""
+
+    user: str
+    rows: int
+    data: Payload
+    first_seq: int
+    schema_version: int
+    stored_at: int
+
+
+def pack_segment(
+    put_id: str,
+    schema_version: int,
+    stored_at: int,
+    chunks: Sequence[Chunk],
+    *,
+    after: str = UNKNOWN,
+    segment_format: int = INDEXED,
+) -> bytes:
+    """A segment's bytes; `stored_at` in microseconds since the epoch, by the writer's clock.
+
+    Args:
+        after: the link to the segment at the position before.
+        segment_format: 1 leaves `after` out; 3 gives many chunks an index.
+    """
+    linked = segment_format >= LINKED
+    start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after) if linked else b"")
+    if segment_format >= INDEXED and len(chunks) >= MANY:
+        constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
+        if isinstance(chunks, Crowd):
+            blocks = chunks.blocks(bytes.fromhex(put_id))
+            first_seqs = np.cumsum(chunks.counts) - chunks.counts
+            return start.indexed(chunks.users, chunks.counts, chunks.sizes, blocks, first_seqs, *constant)
+        rows = np.fromiter((chunk.rows for chunk in chunks), np.int64, len(chunks))
+        data = [chunk.data for chunk in chunks]
+        return start.indexed(names_in(chunks), rows, _sizes(data), start.behind_ids(data), np.cumsum(rows) - rows, *constant)
+    chunks = [*chunks]  # a crowd is encoded only once
+    data = [chunk.data for chunk in chunks]
+    header = {"version": schema_version, "stored_at": stored_at, **_columns(chunks)}
+    return start.joined(header, data, counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None))
+
+
+def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
+    """A carry object's bytes."""
+    data = [chunk.data for chunk in chunks]
+    start = _Start(1, put_id, b"")
+    if segment_format >= INDEXED and len(chunks) >= MANY:
+        users, rows, _, *others = zip(*chunks, strict=True)
+        numbers = (np.array(each, np.int64) for each in others)
+        return start.indexed(users, np.array(rows), _sizes(data), start.behind_ids(data), *numbers)
+    header = {
+        **_columns(chunks),
+        "first_seqs": [chunk.first_seq for chunk in chunks],
+        "versions": [chunk.schema_version for chunk in chunks],
+        "stored_ats": [chunk.stored_at for chunk in chunks],
+    }
+    return start.joined(header, data, counted(None))
+
+
+def _columns(chunks: Sequence[Chunk] | Sequence[Carried]) -> dict[str, object]:
+    return {
+        "users": [chunk.user for chunk in chunks],
+        "rows": [chunk.rows for chunk in chunks],
+        "lengths": [len(chunk.data) + ID_BYTES for chunk in chunks],
+    }
+
+
+class _Start(NamedTuple):
+    """What an object begins with."""
+
+    format: int
+    put_id: str
+    link: bytes
+
+    def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
+        text = msgspec.json.encode(header)
+        return self._object(OF_ROWS, text + b" " * (-len(text) % 8), rows, b"", self.behind_ids(data))
+
+    def indexed(
+        self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
+    ) -> bytes:
+        """`parts` are the chunks, behind their ids."""
+        head, blocks = pack_index(self.unique, users, rows, sizes + ID_BYTES, *others)
+        return self._object(WITH_INDEX, head, counted(int(rows.sum())), blocks, parts)
+
+    @property
+    def unique(self) -> bytes:
+        return bytes.fromhex(self.put_id)
+
+    def behind_ids(self, data: Iterable[Payload]) -> Iterator[Payload]:
+        for each in data:
+            yield self.unique
+            yield each
+
+    def _object(self, kind: int, header: bytes, rows: bytes, blocks: bytes, parts: Iterable[Bytes]) -> bytes:
+        fixed = FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
+        return b"".join((fixed, self.link, header, blocks, *parts))  # type: ignore[arg-type]  # numpy's arrays are bytes too
+
+
+def _sizes(data: Sequence[Payload]) -> Numbers:
+    return np.fromiter(map(len, data), np.int64, len(data))
