@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import booking, flush, flush_requests, growth, maintenance, object_store, query, quiet, write
+from benchmarks import booking, flush, flush_requests, growth, maintenance, million, object_store, query, quiet, write
 from benchmarks.page import Section, rewrite
 from benchmarks.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "growth", "maintenance", "write", "query", "quiet", "requests", "booking", "object_store")
+NAMES = ("flush", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking", "object_store")
 _BY_DEFAULT = NAMES[:-1]
 """Without the one that needs a process of its own: its session has other JARs."""
 
@@ -29,6 +29,8 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
         return flush_requests.run(scale)
     if name == "quiet":
         return quiet.run(scale, place)
+    if name == "million":
+        return million.run(scale, place)
     if name == "query":
         return query.run(scale, place)
     if name == "object_store":  # with a session of its own, which must be the process's first: run it alone

@@ -141,7 +141,7 @@ def _measured(act: Callable[[], bool], requests: Callable[[], int]) -> Cost:
     quiet = act()
     taken = time.process_time() - began
     assert quiet, "there was something to do"
-    return Cost(taken, _peak(), requests() - before)
+    return Cost(taken, peak(), requests() - before)
 
 
 def _skipped(reports: list[ScopeReport]) -> bool:
@@ -213,7 +213,7 @@ def _counter() -> Callable[[], int]:
     return lambda: requests
 
 
-def _peak() -> float:
+def peak() -> float:
     """Megabytes; not `ru_maxrss`, which a process inherits from the one that started it."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

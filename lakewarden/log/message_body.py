@@ -83,7 +83,7 @@ class _Column:
             return cls((_bits(data, array.offset, len(array)) & (1 - unset))[:, None].astype(np.uint8), None, True, unset)
         width = array.type.bit_width // 8
         values = _bytes(data)[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
-        return cls(np.where(unset[:, None], np.uint8(0), values) if array.null_count else values, None, False, unset)
+        return cls(values, None, False, unset)
 
     def parts(self, start: int, users: int, rows: int) -> Iterator[Block]:
         """The column's buffers, a line for each user; those without a byte are left out."""

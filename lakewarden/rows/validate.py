@@ -121,10 +121,9 @@ def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[
         keyed = keyed.append_column(_USER, users)
     by = [name for name in keyed.column_names if name != _ROW]
     groups = keyed.group_by(by).aggregate([(_ROW, "min"), (_ROW, "max")])
-    if groups.num_rows < table.num_rows:
-        twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
-        key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
-        raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
+    twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
+    key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
+    raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
 
 
 def _distinct(columns: Sequence[pa.ChunkedArray[Any]]) -> int:
