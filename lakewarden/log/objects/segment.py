@@ -68,8 +68,9 @@ def read_carry(store: ObjectStore, key: str) -> Header:
 
 
 def tiny_carry(key: str, data: bytes) -> Header | None:
-    """The header of a carry object that was just made, if the object is tiny."""
-    return _carry(key, _fixed(key, data), data) if _if_tiny(data) else None
+    """The header of a carry object that was just made, if the object is tiny and has no index."""
+    fixed = _fixed(key, data)
+    return _carry(key, fixed, data) if _if_tiny(data) and fixed.kind == OF_ROWS else None
 
 
 def _carry(key: str, fixed: _Fixed, data: bytes) -> Header:
