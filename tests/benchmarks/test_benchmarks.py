@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, flush, flush_requests, growth, maintenance, query, quiet, write
+from benchmarks import booking, data, flush, flush_requests, growth, maintenance, million, query, quiet, write
 from benchmarks.page import Section, Table, rewrite
 from benchmarks.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -22,6 +22,13 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def test_write(tmp_path: Path) -> None:
     assert len(write.run(TINY, tmp_path).tables) == 3
+
+
+@pytest.mark.slow
+def test_million(tmp_path: Path) -> None:
+    users, registered = million.run(TINY, tmp_path).tables
+    assert [row[0] for row in registered.rows] == ["processor time"]
+    assert len(users.rows) == 5
 
 
 @pytest.mark.slow
