@@ -32,6 +32,7 @@ from lakewarden.dagster.orchestration.health import build_health_sensor
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
+from lakewarden.dagster.orchestration.serving import with_automation
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
@@ -88,24 +89,22 @@ def build_definitions(
     catalog = opened.catalog.read() if opened else Catalog()
     checks = build_table_checks(mount, catalog)
     resources = resources_of(mount, configured, spark)
+    schedules = [*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])]
+    specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
+    keys = [spec.key for spec in specs]
     return dg.Definitions(
-        assets=[
-            *build_table_assets(mount, build_table_specs(mount, opened, catalog), catalog),
-            *build_health_assets(mount, catalog),
-        ]
-        if opened
-        else [],
+        assets=[*build_table_assets(mount, specs, catalog), *(build_health_assets(mount, catalog) if opened else [])],
         asset_checks=checks,
         jobs=[
             *(mounted(job, mount, resources) for job in JOBS),
             *build_restore_jobs(mount, catalog, resources),
             *([build_check_job(mount, checks)] if checks else []),
         ],
-        schedules=[*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])],
+        schedules=schedules,
         sensors=[
-            *build_sensors(mount),
+            *build_sensors(mount, keys),
             build_catalog_sensor(mount, catalog.version),
-            *([build_check_sensor(mount), build_health_sensor(mount)] if checks else []),
+            *([build_check_sensor(mount, keys), build_health_sensor(mount)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],
         resources=shared_resources(mount, resources),

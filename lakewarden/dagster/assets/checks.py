@@ -91,6 +91,7 @@ def _table_checks(mount: Mount, table: Table) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=check_step(mount, name),
+        description=f"Checks some scopes of {name}: those that failed, then those checked longest ago.",
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
         specs=[
             dg.AssetCheckSpec(check, asset=key, description=text)

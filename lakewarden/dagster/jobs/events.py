@@ -33,6 +33,8 @@ class Booked:
     report: ScopeReport
     history: Sequence[HistoryEntry] = ()
     backlog: Backlog = NO_BACKLOG
+    job_id: str = ""
+    """Of the job that made the commit, where that was read from the table."""
 
     @property
     def table(self) -> TableName:

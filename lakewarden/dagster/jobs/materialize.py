@@ -10,12 +10,12 @@ import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
 from lakewarden.catalog.model import Catalog, Table
-from lakewarden.dagster.jobs.behind import book_unchanged
 from lakewarden.dagster.jobs.booking import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.selection import named_by
 from lakewarden.dagster.jobs.tags import OPERATION, subject_tags, tag_run
+from lakewarden.dagster.jobs.unchanged import book_unchanged
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
 from lakewarden.lakehouse import Lakehouse
@@ -40,6 +40,7 @@ def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefi
     @dg.multi_asset(
         name=spec.key.to_python_identifier(),
         required_resource_keys={mount.named(LAKE), mount.named(SPARK)},
+        description=spec.description,
         specs=[spec],
         backfill_policy=dg.BackfillPolicy.multi_run(PARTITIONS_PER_RUN) if spec.partitions_def else None,
         pool=mount.pools.tables,

@@ -24,8 +24,8 @@ SAMPLE = 50
 """Scopes of a table that are checked behind a flush: a run of seconds, however many were flushed."""
 
 
-def build_check_sensor(mount: Mount) -> dg.SensorDefinition:
-    return build_sensor(mount, check_sensor, "check_job", seconds=60)
+def build_check_sensor(mount: Mount, tables: Sequence[dg.AssetKey] = ()) -> dg.SensorDefinition:
+    return build_sensor(mount, check_sensor, "check_job", seconds=60, serves=tables)
 
 
 def build_check_schedule(mount: Mount) -> dg.ScheduleDefinition:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
 from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.serving import ServingSensor
 from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
 from lakewarden.lakehouse import Lakehouse
 
@@ -14,21 +15,28 @@ Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult
 Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequest | dg.SkipReason]
 
 
-def build_sensor(mount: Mount, sense: Sense, job: str | None, *, seconds: int) -> dg.SensorDefinition:
-    """A sensor that is named and described as the function, and starts runs of the warehouse's job."""
+def build_sensor(
+    mount: Mount, sense: Sense, job: str | None, *, seconds: int, serves: Sequence[dg.AssetKey] = ()
+) -> dg.SensorDefinition:
+    """A sensor that is named and described as the function, and starts runs of the warehouse's job.
 
-    @dg.sensor(
+    Args:
+        serves: the assets on whose pages it stands.
+    """
+
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        return sense(context, lake_of(context, mount), mount)
+
+    return ServingSensor(
+        serves,
         name=mount.named(sense.__name__),
+        evaluation_fn=evaluate,
         job_name=job and mount.named(job),
         description=sense.__doc__,
         required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        return sense(context, lake_of(context, mount), mount)
-
-    return sensor
 
 
 def build_schedule(mount: Mount, look: Schedule, job: str, cron: str) -> dg.ScheduleDefinition:

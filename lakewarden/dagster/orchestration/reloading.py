@@ -22,12 +22,12 @@ def build_catalog_sensor(mount: Mount, loaded: int) -> dg.SensorDefinition:
 
     @dg.sensor(
         name=mount.named("catalog_sensor"),
+        description="Reloads this code location when the catalog changed, so that new tables become assets.",
         required_resource_keys={mount.named(LAKE)},
         minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def catalog_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Reloads this code location when the catalog changed, so that new tables become assets."""
         version = lake_of(context, mount).warehouse.catalog.read().version
         if version == loaded:
             return dg.SkipReason(f"the catalog is at version {version}, as loaded")

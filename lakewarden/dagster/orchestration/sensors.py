@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -21,14 +22,18 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
 
 
-def build_sensors(mount: Mount) -> list[dg.SensorDefinition]:
-    """Those that start runs of the warehouse's jobs, and the one that says what waiting runs wait for."""
+def build_sensors(mount: Mount, tables: Sequence[dg.AssetKey] = ()) -> list[dg.SensorDefinition]:
+    """Those that start runs of the warehouse's jobs, and the one that says what waiting runs wait for.
+
+    Args:
+        tables: the assets that they serve.
+    """
     return [
-        build_sensor(mount, flush_sensor, "flush_job", seconds=15),
+        build_sensor(mount, flush_sensor, "flush_job", seconds=15, serves=tables),
         build_sensor(mount, queue_sensor, None, seconds=15),
         build_sensor(mount, queued_sensor, "run_queued_job", seconds=15),
-        build_sensor(mount, cut_off_sensor, "record_job", seconds=30),
-        build_sensor(mount, users_sensor, "record_job", seconds=30),
+        build_sensor(mount, cut_off_sensor, "record_job", seconds=30, serves=tables),
+        build_sensor(mount, users_sensor, "record_job", seconds=30, serves=tables),
     ]
 
 

@@ -10,6 +10,7 @@ import dagster as dg
 from dagster._config.pythonic_config import ConfigurableResourceFactory  # documented as public, though its module is private
 from pydantic import Field
 
+from lakewarden.clock import NewId, random_id
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.alive import alive
 from lakewarden.dagster.resources.spark import SparkResource
@@ -30,12 +31,32 @@ class LakehouseResource(ConfigurableResourceFactory[Lakehouse]):
     spark: SparkResource
 
     def create_resource(self, context: dg.InitResourceContext) -> Lakehouse:
-        return Lakehouse.open(self.warehouse, spark=lambda: self.spark.spark_session)
+        new_id = ids_of(context.run.run_id) if context.run else random_id
+        return Lakehouse.open(self.warehouse, spark=lambda: self.spark.spark_session, new_id=new_id)
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Lakehouse]:
         with _sign_of_life(context), self.create_resource(context) as lake:
             yield lake
+
+
+_SHORT = 8
+"""Digits of a run's id that Dagster's pages show, and digits of a random id at the end of a job's."""
+
+
+def ids_of(run_id: str) -> NewId:
+    """Random ids that begin as the run's own, so the id of a job, and each of its commits, names the run that it was done in."""
+    return lambda: begin_of(run_id) + random_id()[_SHORT:]
+
+
+def begin_of(run_id: str) -> str:
+    """The beginning of a run's id."""
+    return run_id[:_SHORT]
+
+
+def run_of(job_id: str) -> str:
+    """The beginning of the id of the run that the job was done in; of a job outside of Dagster, of no run."""
+    return job_id.rpartition("-")[2]
 
 
 def _sign_of_life(context: dg.InitResourceContext) -> AbstractContextManager[None]:

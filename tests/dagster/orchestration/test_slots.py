@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dagster._utils.tags import TagConcurrencyLimitsCounter
 
-from lakewarden.dagster.jobs.tags import LIGHT, SCOPE, SLOT, SPARK
+from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SLOT, SPARK
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.chat import MESSAGES, write
@@ -55,6 +55,13 @@ def test_a_scope_has_one_run_at_a_time() -> None:
     queue.update_counters_with_launched_item(run({SCOPE: f"{MESSAGES}[ada]"}))
     assert queue.is_blocked(run({SCOPE: f"{MESSAGES}[ada]"}))
     assert not queue.is_blocked(run({SCOPE: f"{MESSAGES}[bob]"}))
+
+
+def test_one_run_at_a_time_records() -> None:
+    for text in (SHIPPED.read_text(), block_after("docs/operations.md", "### Postgres", "yaml")):
+        queue = limits(text)
+        queue.update_counters_with_launched_item(run({OPERATION: "record"}))
+        assert queue.is_blocked(run({OPERATION: "record"})), "two would book the same commits"
 
 
 def test_a_restore_comes_before_flushes_and_those_before_the_rest(load: Load, chat: str) -> None:

@@ -1,0 +1,61 @@
+"""A scope's newest commit as a report, for events of what this process did not do itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from lakewarden.catalog.model import Catalog
+from lakewarden.clock import from_millis
+from lakewarden.dagster.assets.metadata import Backlog
+from lakewarden.dagster.jobs.events import Booked, backlog_of
+from lakewarden.delta.history import HistoryEntry
+from lakewarden.delta.table import ScopeTable
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.specs import SPECS, Operation
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class Now:
+    """What does not change while scopes are looked at."""
+
+    lake: Lakehouse
+    catalog: Catalog
+    backlogs: Mapping[Scope, Backlog]
+
+
+def look(lake: Lakehouse) -> Now:
+    return Now(lake, lake.warehouse.catalog.read(), backlog_of(lake))
+
+
+def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable | None = None) -> Booked:
+    """A commit of the scope as an event, whoever made it; with the state of the `table` that it left, if that is given."""
+    report = ScopeReport(
+        scope=target.scope,
+        operation=cast("Operation", _operation(commit)),  # a foreign commit has its own word: it is only shown
+        outcome="done",
+        location=target.location,
+        reason="booked afterwards",
+        version=commit.version,
+        parameters=dict(commit.parameters),
+        metrics={name: value for name, value in commit.operation_metrics.items() if isinstance(value, int)},
+        state=table.state(target.app_id) if table else None,
+        finished_at=from_millis(int(commit.timestamp)),
+    )
+    return Booked(report, job_id=_job_id(commit))
+
+
+_BY_PREFIX = {spec.prefix: name for name, spec in SPECS.items()}
+
+
+def _operation(commit: HistoryEntry) -> str:
+    """The operation in this project's words, by the id of the job that made the commit; Delta's word for another program's."""
+    return _BY_PREFIX.get(_job_id(commit).partition("-")[0], commit.operation)
+
+
+def _job_id(commit: HistoryEntry) -> str:
+    return str(commit.user_metadata.get("job_id", ""))
