@@ -25,7 +25,8 @@ def declined(context: dg.OpExecutionContext) -> Iterator[None]:
     Raises:
         dagster.Failure: the library raised an error about the whole request.
     """
-    tag_run(context, subject_tags(context.op_config or {}))
+    partition = {"user": context.partition_key} if context.has_partition_key else {}
+    tag_run(context, subject_tags({**(context.op_config or {}), **partition}))
     try:
         yield
     except LakewardenError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dagster as dg
 import pytest
 
 from lakewarden.dagster.jobs import behind
+from lakewarden.dagster.jobs.commits import Now, look
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.resources.lakehouse import ids_of
@@ -20,7 +23,7 @@ pytestmark = DAGSTER
 ONLY = {"tables": [MESSAGES]}
 
 
-def versions(instance: dg.DagsterInstance, user: str) -> list[object]:
+def versions(instance: dg.DagsterInstance, user: str) -> Sequence[object]:
     """The versions of the user's events, oldest first."""
     return [event.metadata["delta/version"].value for event in materialized(instance) if event.partition == user][::-1]
 
@@ -49,9 +52,8 @@ def test_what_a_run_books_while_scopes_are_looked_at_is_not_booked_again(
 ) -> None:
     assert run_job(record_job, ONLY).success
     write(chat, "ada", 10, 11)
-    look = behind.look
 
-    def flushed_meanwhile(lake: Lakehouse) -> behind.Now:
+    def flushed_meanwhile(lake: Lakehouse) -> Now:
         """After the events were read, and before the tables are."""
         assert run_job(flush_job).success
         return look(lake)

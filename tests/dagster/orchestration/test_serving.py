@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.remote_representation.external_data import ScheduleSnap, SensorSnap
+from dagster._core.remote_representation.external_data import SensorSnap
 
 from tests.dagster.jobs.test_materialize import materialize
 from tests.dagster.orchestration.conftest import Load
@@ -43,9 +43,10 @@ def test_the_sensors_that_serve_a_table_are_on_its_page_and_run_their_jobs(load:
 def test_everything_says_what_it_does(load: Load, chat: str) -> None:
     add_stream(chat, "ada")
     repository = load(chat).get_repository_def()
-    for definition in (*repository.sensor_defs, *repository.schedule_defs, *repository.get_all_jobs()):
-        assert definition.description or definition.name.startswith("__"), definition.name
+    assert [one.name for one in repository.sensor_defs if not one.description] == []
+    assert [one.name for one in repository.schedule_defs if not one.description] == []
     for job in repository.get_all_jobs():
+        assert job.description or job.name.startswith("__"), job.name
         silent = [node.name for node in job.graph.nodes if not node.definition.description]
         assert not silent, job.name
     described = {
@@ -54,7 +55,6 @@ def test_everything_says_what_it_does(load: Load, chat: str) -> None:
     assert "[compact_job](/guess/compact_job) (compact_hourly, `17 * * * *`)" in described["messages"]
     assert "evict_minutely" in described["typing"]
     assert "compact" not in described["typing"]
-    assert {ScheduleSnap.from_def(one, repository).description for one in repository.schedule_defs}.isdisjoint({None, ""})
 
 
 @pytest.mark.parametrize("by", ["flush_job", "materialize"])
