@@ -50,6 +50,7 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
 
     @dg.multi_asset(
         name=mount.named(STEP),
+        description="Look at what the state knows of each table, and book it as numbers.",
         specs=[
             *(_spec(mount, table) for table in tables),
             *(_flushed(mount, table) for table in tables if interval_of(table)),
