@@ -87,13 +87,19 @@ def column_schema(schema: TableSchema) -> dg.TableSchema:
 def _columns(schema: TableSchema) -> Iterator[dg.TableColumn]:
     for column in schema.columns:
         constraints = dg.TableColumnConstraints(nullable=column.nullable, other=_notes(schema, column))
-        yield dg.TableColumn(column.name, str(column.type), constraints=constraints)
+        yield dg.TableColumn(column.name, str(column.type), description=_text(schema, column), constraints=constraints)
     yield dg.TableColumn(
         "_seq",
         "BIGINT",
         description="Position of the row in the write log.",
         constraints=dg.TableColumnConstraints(nullable=False),
     )
+
+
+def _text(schema: TableSchema, column: SchemaColumn) -> str:
+    key = ["Part of the primary key." if len(schema.primary_key) > 1 else "The primary key."]
+    default = [f"{column.default} where a write leaves it out."] if column.default else []
+    return " ".join([*(key if column.name in schema.primary_key else []), *default])
 
 
 def _notes(schema: TableSchema, column: SchemaColumn) -> list[str]:

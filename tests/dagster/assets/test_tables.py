@@ -36,6 +36,7 @@ def test_an_asset_tells_its_columns_and_place(specs: dict[str, dg.AssetSpec], wa
     assert {column.name: column.type for column in schema.columns} == {"id": "BIGINT", "content": "TEXT", "_seq": "BIGINT"}
     assert schema.columns[0].constraints.other == ["primary key"]
     assert not schema.columns[1].constraints.nullable
+    assert schema.columns[0].description == "The primary key."
     assert spec.metadata["dagster/table_name"] == "chat.messages"
     assert str(spec.metadata["dagster/uri"]).startswith(f"{warehouse_uri}/data/chat")
     assert spec.kinds == {"deltalake", "parquet"}
