@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import median
 
 import dagster as dg
+import sqlalchemy
+from dagster._core.storage.event_log import SqlEventLogStorage
 from pyspark.sql import SparkSession
 
 from benchmarks import data
@@ -32,12 +34,14 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
         events.write(data.rows(users, 0, scale.existing), user_column="user")
         lake.flush(data.TABLE)
         taken: dict[str, list[float]] = {"the flush": [], "booking on Postgres": [], "booking on SQLite": []}
+        before = _postgres_bytes(postgres), _directory_bytes(place / "sqlite")
         for number in range(1, scale.rounds + 1):
             events.write(data.rows(users, scale.existing * number - scale.new // 2, scale.new), user_column="user")
             reports: list[ScopeReport] = []
             taken["the flush"].append(quiet_seconds(lambda: reports.extend(lake.flush(data.TABLE))))  # noqa: B023  # called here
             taken["booking on Postgres"].append(_booked(lake, reports, postgres))
             taken["booking on SQLite"].append(_booked(lake, reports, sqlite))
+        after = _postgres_bytes(postgres), _directory_bytes(place / "sqlite")
     flush = median(taken["the flush"])
     rows = [
         (what, spread(found), f"{1000 * median(found) / scale.scopes:.1f} ms", f"{median(found) / flush:.2f}")
@@ -52,7 +56,28 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
             rows,
         )
     )
+    grown = [(end - start) // (scale.rounds * scale.scopes) for start, end in zip(before, after, strict=True)]
+    section.tables.append(
+        Table(
+            "What Dagster's storage grows by, with its indexes. Target: at most 2,048 bytes on Postgres. SQLite stores an event"
+            " twice and not compressed, until `prune_nightly`.",
+            ("storage", "bytes a scope and flush"),
+            [(name, f"{size:,}") for name, size in zip(("Postgres", "SQLite"), grown, strict=True)],
+        )
+    )
     return section
+
+
+def _postgres_bytes(instance: dg.DagsterInstance) -> int:
+    storage = instance.event_log_storage
+    assert isinstance(storage, SqlEventLogStorage)
+    with storage.index_connection() as connection:
+        sizes = "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables"
+        return int(connection.execute(sqlalchemy.text(sizes)).scalar_one())
+
+
+def _directory_bytes(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--storage", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--place", type=Path, help="a directory to keep; a temporary one otherwise")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would `ui`
     broken = False
     with ExitStack() as stack:
         place = given.place or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakewarden-restarts-")))
