@@ -14,7 +14,7 @@ from benchmarks import data
 from benchmarks.page import Section, Table
 from benchmarks.scale import Scale
 from benchmarks.timing import quiet_seconds, seconds, spread
-from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.flush import all_cores
+from benchmarks.floor import all_cores
 from benchmarks.flush_requests import environment
 from benchmarks.machine import busy_cores
 from benchmarks.page import Section, Table

@@ -1,0 +1,93 @@
+"""The floor of a flush: Spark writes the same new rows as Parquet, partitioned by user, and does nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from benchmarks import data
+from benchmarks.page import Table
+from benchmarks.scale import Scale
+from benchmarks.side import NARROW, WIDE, Shape
+from benchmarks.timing import quiet_seconds, spread
+from lakewarden.lakehouse import Lakehouse
+
+TARGET = "at most 0.35"
+
+
+@contextmanager
+def all_cores(spark: SparkSession) -> Iterator[None]:
+    """What the others need to be at their best: Spark would otherwise coalesce so few bytes into one task, on one core."""
+    better = {
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        "spark.sql.shuffle.partitions": str(4 * spark.sparkContext.defaultParallelism),
+    }
+    usual = {name: spark.conf.get(name) for name in better}
+    for name, value in better.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, before in usual.items():
+            if before is not None:
+                spark.conf.set(name, before)
+
+
+def seconds_of(rows: Path, at: Path, spark: SparkSession) -> float:
+    """Of writing one Parquet file's rows into `at`, by their column `user`."""
+    return quiet_seconds(_write, rows, at, spark)
+
+
+def _write(rows: Path, at: Path, spark: SparkSession) -> None:
+    spark.read.parquet(str(rows)).repartition("user").write.mode("overwrite").partitionBy("user").parquet(str(at))
+
+
+def of_new_rows(rows: pa.Table, place: Path, spark: SparkSession) -> float:
+    """Of rows that are in no file yet."""
+    place.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, place / "rows.parquet")
+    with all_cores(spark):
+        return seconds_of(place / "rows.parquet", place / "floor", spark)
+
+
+def by_shape(scale: Scale, place: Path, spark: SparkSession) -> Table:
+    """Ours against the floor, for narrow rows and for wide ones."""
+    return Table(
+        f"The flush of {scale.scopes:,} scopes against the floor, few columns and many, each row in place of another; the"
+        f" median of {scale.rounds} rounds in alternation, with the extremes.",
+        ("new rows of a scope", "ours", "the floor: Spark writes them as Parquet by user", "ours is, times", "target"),
+        [_line(shape, scale, place / f"columns-{len(shape.columns)}", spark) for shape in (NARROW, WIDE)],
+    )
+
+
+def _line(shape: Shape, scale: Scale, place: Path, spark: SparkSession) -> tuple[str, ...]:
+    users = data.users(scale.scopes)
+    with Lakehouse.open(str(place / "prepared"), spark=lambda: spark) as lake:
+        lake.create_namespace("bench")
+        table = lake.create_table(data.TABLE, type="USER", columns=shape.columns, primary_key=shape.primary_key)
+        table.write(shape.rows(users, 0, shape.existing, 0), user_column="user")
+        lake.flush(data.TABLE)
+    new = shape.rows(users, shape.existing - shape.replaced, shape.replaced, 1)
+    ours: list[float] = []
+    floor: list[float] = []
+    for number in range(scale.rounds):
+        ours.append(_flush(place / "prepared", place / f"round-{number}", new, spark))
+        floor.append(of_new_rows(new, place, spark))
+    said = f"{shape.replaced} of {len(shape.columns)} columns onto {shape.existing:,}"
+    return said, spread(ours), spread(floor), f"{median(ours) / median(floor):.2f}", TARGET
+
+
+def _flush(prepared: Path, at: Path, new: pa.Table, spark: SparkSession) -> float:
+    shutil.copytree(prepared, at)
+    with Lakehouse.open(str(at), spark=lambda: spark) as lake:
+        lake.table(data.TABLE).write(new, user_column="user")
+        taken = quiet_seconds(lake.flush, data.TABLE)
+    shutil.rmtree(at)
+    return taken
