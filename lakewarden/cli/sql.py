@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,11 @@ def sql(
         with Lakehouse.open(call.warehouse) as lake:
             follow_subscription(lake, text, user, role, interval)
         return
+    source = context.get_parameter_source("user")
+    unnamed = source is not None and source.name == "DEFAULT"
     with call.lake("sql", create=True) as lake:
-        lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=_json if call.as_json else _table)
+        show = _json if call.as_json else partial(_table, unnamed=user if unnamed else None)
+        lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=show)
 
 
 def _text(statements: str | None, script: Path | None) -> str:
@@ -107,7 +111,8 @@ def _object(result: OneLine) -> Row:
             return {"message": result.message}
 
 
-def _table(result: Result) -> None:
+def _table(result: Result, unnamed: str | None) -> None:
+    """Prints a result for people. `unnamed` is the session's user where the command did not name one."""
     from lakewarden.cli.values import json_rows  # as above
     from lakewarden.sql.results import Affected, Events, Rows
 
@@ -116,6 +121,9 @@ def _table(result: Result) -> None:
             write_events(result.events, as_json=False)
         case Rows():
             emit(list(json_rows(result)), False, empty="no rows", columns=result.columns)
+            if unnamed is not None and result.one_users:
+                tables = " and ".join(result.one_users)
+                sys.stderr.write(f"{tables}: each user's rows are apart, and these are {unnamed}'s; --user names another\n")
         case Affected():
             sys.stdout.write(f"{result.rows} {'row' if result.rows == 1 else 'rows'} affected\n")
         case _:

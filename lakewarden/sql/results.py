@@ -21,6 +21,8 @@ class Rows:
 
     table: pa.Table
     types: tuple[str, ...]
+    one_users: tuple[str, ...] = ()
+    """The tables that it read of which it shows the rows of the session's user alone."""
 
     @property
     def columns(self) -> list[str]:

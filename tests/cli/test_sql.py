@@ -101,3 +101,18 @@ def test_a_query_without_tables_loads_nothing_heavy_that_it_does_not_need(wareho
     assert json.loads(answer)["rows"] == [{"1": 1}]
     heavy = {"pyspark", "py4j", "pandas", "polars", "boto3", "rich", "argon2", "dagster", "lakewarden.spark.session"}
     assert not heavy & set(json.loads(modules))
+
+
+def test_a_query_that_names_no_user_says_whose_rows_it_shows(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Newcomers query as `root`, who has no rows of any tenant."""
+
+    def said(*arguments: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["--warehouse", warehouse_uri, "sql", *arguments])
+        return capsys.readouterr().err
+
+    assert said(f"{_TABLE}; CREATE SHARED TABLE app.s (id BIGINT PRIMARY KEY)") == ""
+    hint = "app.t: each user's rows are apart, and these are root's; --user names another\n"
+    assert said("SELECT count(*) FROM app.t, app.s") == hint
+    assert said("SELECT count(*) FROM app.t", "--user", "root") == ""
+    assert said("SELECT count(*) FROM app.s") == ""

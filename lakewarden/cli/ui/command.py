@@ -32,7 +32,7 @@ _ALONE = "lakewarden.dagster.orchestration.alone"
 _OTHER_DAEMON = 3
 """Its exit status when it found one."""
 _EVENT_BATCH = "500"
-"""Asset events that Dagster stores at once (lakewarden/dagster/jobs/batches.py has the reason)."""
+"""Asset events that Dagster stores at once (lakewarden/dagster/jobs/booking/batches.py has the reason)."""
 
 _STARTS_WITHIN = 300.0
 """A first start in a new environment also compiles its modules."""

@@ -109,7 +109,13 @@ def run(
     extra = extra or {}
     prepared = prepare(context, query, extra)
     found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
-    return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types)
+    one_users = (name for name in prepared.pushdowns if _keeps_users_apart(context, name))
+    return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
+
+
+def _keeps_users_apart(context: Context, name: TableName) -> bool:
+    table = context.readable.get(name)
+    return isinstance(table, Table) and context.owner(table) is not None
 
 
 def _apart(names: Sequence[str]) -> list[str]:
