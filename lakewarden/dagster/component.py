@@ -53,6 +53,9 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
     warehouse: str = Field(description=_WAREHOUSE, examples=["s3://lake/prod", "{{ env.LAKEWARDEN_WAREHOUSE }}"])
     key_prefix: list[str] = Field(default_factory=list, description=_PREFIX, examples=[["eu"]])
     group: str | None = Field(default=None, description="The group of all assets; without it, one for each namespace.")
+    owners: list[str] = Field(
+        default_factory=list, description="Owners of all assets: e-mail addresses, or team:name.", examples=[["team:data"]]
+    )
     spark_pool: str | None = Field(default=None, description="The concurrency pool of operations that may start a JVM.")
     tables_pool: str = Field(default="tables", description="The concurrency pool of the tables' assets.")
     checks_pool: str = Field(default="checks", description="The concurrency pool of the tables' checks.")
@@ -77,6 +80,7 @@ class WarehouseComponent(dg.Component, dg.Model, dg.Resolvable):
             self.warehouse,
             key_prefix=self.key_prefix,
             group=self.group,
+            owners=self.owners,
             pools=Pools(spark=self.spark_pool, tables=self.tables_pool, checks=self.checks_pool),
             spark=SparkResource(spark_config=self.spark_config),
             on_failure=Webhook(self.alert_webhook) if self.alert_webhook else None,

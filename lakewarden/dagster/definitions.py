@@ -6,6 +6,7 @@ Also loads without a warehouse, then without assets.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -45,6 +46,7 @@ from lakewarden.warehouse import STATE, Warehouse
 VARIABLE = "LAKEWARDEN_WAREHOUSE"
 DEFAULT = "./warehouse"
 WEBHOOK = "LAKEWARDEN_ALERT_WEBHOOK"
+OWNERS = "LAKEWARDEN_OWNERS"
 
 
 def _jobs_of_operations() -> Iterator[dg.JobDefinition]:
@@ -62,6 +64,7 @@ def build_definitions(
     *,
     key_prefix: Sequence[str] = (),
     group: str | None = None,
+    owners: Sequence[str] = (),
     pools: Pools = Pools(),
     spark: SparkResource | None = None,
     on_failure: OnFailure | None = None,
@@ -75,6 +78,7 @@ def build_definitions(
         key_prefix: stands in front of every asset key, and of the names of jobs, sensors, schedules, resources and partitions.
             Without it, asset keys are `[namespace, table]`.
         group: the group of all assets; without it, one for each namespace.
+        owners: of all assets: e-mail addresses, or `team:name`. Without a `warehouse`, those in `LAKEWARDEN_OWNERS`, by commas.
         pools: the concurrency pools of the steps.
         spark: a Spark resource of the deployment's own, instead of one with Lakewarden's settings.
         on_failure: is called for each run that failed for good: a `Webhook`, or a function that takes a `FailedRun`.
@@ -84,7 +88,7 @@ def build_definitions(
     """
     configured = warehouse or _of_environment()
     hook = on_failure or (None if warehouse else _webhook_of_environment())
-    mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools)
+    mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools, tuple(owners) or _owners(warehouse))
     opened = _open(mount.uri)
     catalog = opened.catalog.read() if opened else Catalog()
     checks = build_table_checks(mount, catalog)
@@ -93,7 +97,7 @@ def build_definitions(
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     return dg.Definitions(
-        assets=[*build_table_assets(mount, specs, catalog), *(build_health_assets(mount, catalog) if opened else [])],
+        assets=_with_code([*build_table_assets(mount, specs, catalog), *(build_health_assets(mount, catalog) if opened else [])]),
         asset_checks=checks,
         jobs=[
             *(mounted(job, mount, resources) for job in JOBS),
@@ -126,6 +130,19 @@ def _of_environment() -> str:
 
 def _webhook_of_environment() -> Webhook | None:
     return Webhook(dg.EnvVar(WEBHOOK)) if WEBHOOK in os.environ else None
+
+
+def _owners(warehouse: str | None) -> tuple[str, ...]:
+    """Those of the environment, where the warehouse is that of the environment too."""
+    return () if warehouse else tuple(filter(None, map(str.strip, os.environ.get(OWNERS, "").split(","))))
+
+
+def _with_code(assets: Sequence[dg.AssetsDefinition]) -> list[dg.AssetsDefinition]:
+    """Each with a reference to the code that runs it. Dagster warns that this call of its is beta."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        found = dg.with_source_code_references(assets)
+    return [asset for asset in found if isinstance(asset, dg.AssetsDefinition)]
 
 
 def _open(uri: str) -> Warehouse | None:

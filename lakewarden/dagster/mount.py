@@ -44,6 +44,8 @@ class Mount:
     group: str | None = None
     """The group of all assets; None: one for each namespace."""
     pools: Pools = Pools()
+    owners: tuple[str, ...] = ()
+    """Of all assets: e-mail addresses, or `team:name`."""
 
     def __post_init__(self) -> None:
         for part in self.key_prefix:

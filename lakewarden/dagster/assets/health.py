@@ -73,6 +73,7 @@ def _spec(mount: Mount, table: Table) -> dg.AssetSpec:
         description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Its"
         " plots are over time.",
         group_name=mount.group_of(table.name),
+        owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
         skippable=True,
     )
@@ -85,6 +86,7 @@ def _flushed(mount: Mount, table: Table) -> dg.AssetSpec:
         description=f"Fresh while {table.name} is flushed in time: {LATE_AFTER.seconds // 60} minutes beyond the interval of"
         f" {interval_of(table)} s in FLUSH_POLICY, no row waits in the log. It is materialized at each look that finds that.",
         group_name=mount.group_of(table.name),
+        owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY),
         skippable=True,
     )
@@ -95,6 +97,7 @@ def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
         health_key(mount),
         description="The health of the warehouse: the sums of all tables, a line for each, and the worst scopes.",
         group_name=mount.group or mount.named("warehouse"),
+        owners=mount.owners,
         freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
         skippable=True,
     )

@@ -40,6 +40,7 @@ def _spec(
         description=_description(table, storage),
         kinds=KINDS,
         group_name=mount.group_of(table.name),
+        owners=mount.owners,
         metadata={
             "dagster/column_schema": column_schema(table.schema),
             "dagster/table_name": str(table.name),

@@ -165,6 +165,17 @@ def test_two_warehouses_stand_beside_each_other(chat: str, tmp_path: Path) -> No
         assert {one.asset_key.path[0] for one in checks.get_asset_check_evaluations()} == {"us"}
 
 
+def test_assets_name_their_owners_and_their_code(chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, chat)
+    monkeypatch.setenv("LAKEWARDEN_OWNERS", "team:data, ops@example.org")
+    by_call = build_definitions(chat, key_prefix=["eu"], owners=["team:eu"]).get_repository_def().asset_graph
+    of_environment = build_definitions().get_repository_def().asset_graph
+    for graph, owners in ((of_environment, ["team:data", "ops@example.org"]), (by_call, ["team:eu"])):
+        for node in graph.asset_nodes:
+            (reference,) = node.metadata["dagster/code_references"].value.code_references
+            assert (list(node.owners), Path(reference.file_path).exists()) == (owners, True), node.key
+
+
 def test_a_component_is_the_same_as_the_call(chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "WarehouseComponent" in dir(lakewarden.dagster), "dg looks for components by it"
     attributes = {
