@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import SPARK, job_tags

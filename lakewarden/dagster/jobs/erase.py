@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.jobs.behind import book_behind
+from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field

@@ -6,8 +6,8 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.assets.tables import is_crowded
-from lakewarden.dagster.jobs.batches import log_events
-from lakewarden.dagster.jobs.events import register_users
+from lakewarden.dagster.jobs.booking.batches import log_events
+from lakewarden.dagster.jobs.booking.events import register_users
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount

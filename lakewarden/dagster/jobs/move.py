@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount

@@ -8,7 +8,7 @@ commit left them, with their history.
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.jobs.behind import book_behind
+from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
 from lakewarden.dagster.jobs.selection import WithLook

@@ -9,7 +9,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
-from lakewarden.dagster.jobs.behind import named_tables
+from lakewarden.dagster.jobs.booking.behind import named_tables
 from lakewarden.dagster.jobs.selection import named_by_run
 from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount

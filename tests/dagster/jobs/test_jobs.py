@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.dagster.jobs.booking import book
+from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job

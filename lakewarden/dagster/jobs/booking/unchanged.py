@@ -10,8 +10,8 @@ from functools import partial
 import dagster as dg
 
 from lakewarden.dagster.assets.metadata import NO_BACKLOG
-from lakewarden.dagster.jobs.commits import Now, booked_commit, look
-from lakewarden.dagster.jobs.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
+from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope

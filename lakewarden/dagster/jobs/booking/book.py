@@ -11,10 +11,10 @@ import dagster as dg
 from lakewarden.dagster.assets.health import table_event
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
-from lakewarden.dagster.jobs.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.behind import book_behind, named_tables
-from lakewarden.dagster.jobs.events import backlog_of, book_events, event_kind, register_users, with_histories
-from lakewarden.dagster.jobs.failed_partitions import mark_failed
+from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
+from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
+from lakewarden.dagster.jobs.booking.events import backlog_of, book_events, event_kind, register_users, with_histories
+from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
 from lakewarden.dagster.jobs.selection import named_by
 from lakewarden.dagster.mount import Mount

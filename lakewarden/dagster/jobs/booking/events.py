@@ -11,7 +11,7 @@ import dagster as dg
 
 from lakewarden.dagster.assets.links import link, restore_form
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
-from lakewarden.dagster.jobs.batches import AssetEvent, log_events
+from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
 from lakewarden.delta.table import ScopeTable

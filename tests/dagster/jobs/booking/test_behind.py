@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.jobs import behind
-from lakewarden.dagster.jobs.commits import Now, look
+from lakewarden.dagster.jobs.booking import behind
+from lakewarden.dagster.jobs.booking.commits import Now, look
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.resources.lakehouse import ids_of

@@ -9,7 +9,7 @@ from typing import cast
 from lakewarden.catalog.model import Catalog
 from lakewarden.clock import from_millis
 from lakewarden.dagster.assets.metadata import Backlog
-from lakewarden.dagster.jobs.events import Booked, backlog_of
+from lakewarden.dagster.jobs.booking.events import Booked, backlog_of
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.delta.table import ScopeTable
 from lakewarden.lakehouse import Lakehouse

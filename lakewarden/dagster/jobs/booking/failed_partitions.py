@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
-from lakewarden.dagster.jobs.events import register_users
+from lakewarden.dagster.jobs.booking.events import register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.report import ScopeReport
 

@@ -12,10 +12,10 @@ from dagster._core.execution.context.system import IStepContext
 from dagster._core.storage.event_log import EventLogStorage
 
 from lakewarden.connection import Location
-from lakewarden.dagster.jobs import batches
-from lakewarden.dagster.jobs.batches import log_events
+from lakewarden.dagster.jobs.booking import batches
+from lakewarden.dagster.jobs.booking.batches import log_events
+from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
 from lakewarden.dagster.jobs.event_log.sqlite import relaxed
-from lakewarden.dagster.jobs.events import Booked, book_events, register_users
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.report import ScopeReport, ScopeState

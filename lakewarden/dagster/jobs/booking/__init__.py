@@ -1,0 +1,1 @@
+"""What runs did, as events of the assets they are about."""
