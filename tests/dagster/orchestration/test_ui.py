@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [*DAGSTER, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _LAKEWARDEN = str(Path(sys.executable).with_name("lakewarden"))
+_CHAT = "/locations/lakewarden/asset-groups/chat/lineage"
+"""The graph of one group: the page of all assets shows only groups where there are several."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ def partition(user: str) -> str:
 
 
 def test_the_asset_graph_shows_the_tables(pages: Pages) -> None:
-    pages.open("/asset-groups")
-    pages.until(lambda text: "messages" in text and "rooms" in text and "3 partitions" in text, "graph", again="/asset-groups")
+    pages.open(_CHAT)
+    pages.until(lambda text: "messages" in text and "rooms" in text and "3 partitions" in text, "graph", again=_CHAT)
 
 
 def test_a_partition_shows_its_history_though_nothing_ran_here(pages: Pages) -> None:
@@ -137,7 +139,7 @@ def test_numbers_are_plotted(pages: Pages) -> None:
 def test_a_new_table_becomes_an_asset_by_itself(pages: Pages) -> None:
     with Lakehouse.open(pages.warehouse) as lake:
         lake.create_table("chat.topics", type="SHARED", columns=[Column("id", "BIGINT")], primary_key=["id"])
-    pages.until(lambda text: "topics" in text, "reloaded", again="/asset-groups")
+    pages.until(lambda text: "topics" in text, "reloaded", again=_CHAT)
 
 
 def test_the_port_is_taken_is_one_clear_line(pages: Pages, tmp_path: Path) -> None:
