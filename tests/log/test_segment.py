@@ -77,22 +77,25 @@ def test_a_torn_header_is_corrupt(tmp_path: Path) -> None:
         read_segment(store, "s", 0)
 
 
+def _carry(*chunks: bytes) -> bytes:
+    return pack_carry(random_id(), [Carried(f"u{number}", 1, data, number, 0, 0) for number, data in enumerate(chunks)])
+
+
 def test_a_tiny_object_is_copied_from_what_came_with_its_header(tmp_path: Path) -> None:
     store = LocalObjects(str(tmp_path))
-    whole = pack_segment(random_id(), 1, 0, [Chunk("u", 1, b"early"), Chunk("v", 1, b"too")])
-    store.create("s", whole)
-    header = read_segment(store, "s", 0)
+    store.create("s", _carry(b"early", b"too"))
+    header = read_carry(store, "s")
     store.delete(["s"])
     assert [*map(bytes, read_chunks(store, header.ranges, header.tiny))] == [b"early", b"too"]
     with pytest.raises(Missing):  # what goes to a table has to be there still
         read_chunk(store, header.ranges[0])
-    store.create("s", pack_segment(random_id(), 1, 0, [Chunk("u", 1, b"x" * 5000)]))
-    assert read_segment(store, "s", 0).tiny == b""
+    store.create("s", _carry(b"x" * 5000))
+    assert read_carry(store, "s").tiny == b""
 
 
 def test_a_tiny_object_that_is_cut_off_is_corrupt(tmp_path: Path) -> None:
     store = LocalObjects(str(tmp_path))
-    store.create("s", pack_segment(random_id(), 1, 0, [Chunk("u", 1, b"early"), Chunk("v", 1, b"too")])[:-1])
-    header = read_segment(store, "s", 0)
-    with pytest.raises(Corrupt, match="s is cut off: rows of 'v'"):
+    store.create("s", _carry(b"early", b"too")[:-1])
+    header = read_carry(store, "s")
+    with pytest.raises(Corrupt, match="s is cut off: rows of 'u1'"):
         list(read_chunks(store, header.ranges, header.tiny))

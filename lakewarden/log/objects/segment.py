@@ -56,7 +56,7 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
         ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
-    return Header(key, fixed.put_id, ranges, fixed.after, _if_tiny(data))
+    return Header(key, fixed.put_id, ranges, fixed.after)
 
 
 def read_carry(store: ObjectStore, key: str) -> Header:
@@ -173,8 +173,8 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
 def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[memoryview]:
     """Chunks of one object in the order of their offsets; neighbours are read at once.
 
-    `tiny` is the object, where its header came with all of it. For copies within the log, which count only if the next cut does:
-    who commits rows to a table has to see that they are still there.
+    `tiny` is the object, where its header came with all of it. For copies within the history: who takes rows out of the log has to
+    see that they are still there.
     """
     for group in _neighbours(wanted):
         start, end = group[0].offset, group[-1].offset + group[-1].length

@@ -606,7 +606,7 @@ def test_a_queued_move_is_taken_over_and_ends(lake: Lakehouse) -> None:
         lake.enqueue("move", to="cold")
     with pytest.raises(NotFound):
         lake.enqueue("move", NOTES, to="nowhere")
-    with pytest.raises(InvalidArgument, match="only a move"):
+    with pytest.raises(InvalidArgument, match="flush does not take to; its options are: user"):
         lake.enqueue("flush", NOTES, to="cold")
     job = lake.enqueue("move", NOTES, to="cold")
     assert job.job_id.startswith("MV-")

@@ -25,17 +25,14 @@ def make_carry(
     settings: LogSettings,
     new_id: NewId,
     segment_format: int,
-    tiny: Mapping[str, bytes],
 ) -> list[str]:
     """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
-
-    `tiny` has the objects that were read whole with their headers, by key.
 
     Raises:
         Missing: an object to copy from was cleaned away.
     """
     keys: list[str] = []
-    for chunks in _portions(_copied(store, moved, tiny), settings.segment_max_bytes):
+    for chunks in _portions(_copied(store, moved, {}), settings.segment_max_bytes):
         unique = new_id()
         keys.append(names.carry_key(log_id, version, unique))
         store.create(keys[-1], pack_carry(unique, chunks, segment_format))
@@ -52,7 +49,10 @@ def make_history(
     segment_format: int,
     tiny: Mapping[str, bytes],
 ) -> dict[Kept, Header | None]:
-    """The same of settled chunks; the objects, with the headers of tiny ones."""
+    """The same of settled chunks; the objects, with the headers of tiny ones.
+
+    `tiny` has objects of the history that are in memory whole, by key.
+    """
     made: dict[Kept, Header | None] = {}
     for chunks in _portions(_copied(store, leaving.chunks, tiny), settings.segment_max_bytes):
         unique = new_id()

@@ -111,10 +111,13 @@ def make_cut(
     """
     version = view.cut.version + 1
     parts = _parts(store, plan.history.joined, cache or HeaderCache())
-    tiny = {header.key: header.tiny for header in (*view.carry, *view.run, *parts) if header.tiny}
-    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format, tiny)
-    leaving = (*_joined(plan.history.joined, parts), *plan.history.left)
-    kept = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
+    tiny = {header.key: header.tiny for header in parts if header.tiny}
+    carried = make_carry(store, view.log_id, version, plan.moved, settings, new_id, segment_format)
+    # First those whose rows are read from the log: they are gone if it was swept, and nothing may be made of it then.
+    left = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, {}) for each in plan.history.left]
+    leaving = _joined(plan.history.joined, parts)
+    joined = [make_history(store, view.log_id, version, each, settings, new_id, segment_format, tiny) for each in leaving]
+    kept = [*joined, *left]
     reach("settle:carried")
     taken = [header.put_id for header in view.run[: plan.upto - view.cut.upto]]
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
