@@ -149,8 +149,8 @@ def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
     assert [each.first_seq >> 28 for each in trail.ranges("a", NOTHING)] == [*range(70)]
 
 
-def test_who_settles_again_and_again_reads_nothing_for_it(store: Store) -> None:
-    """Tiny segments came with their headers, and parts of the history are remembered until they are joined."""
+def test_who_settles_again_and_again_reads_only_what_is_settled(store: Store) -> None:
+    """Parts of the history are remembered until they are joined."""
     now, cache = datetime(2026, 1, 1, tzinfo=UTC), HeaderCache()
     for number in range(34):
         writer(store).append(notes("a", number))

@@ -15,6 +15,9 @@ from tests.fixtures.postgres import serve_postgres
 from tests.restarts.campaign import STUCK_SECONDS, Campaign, Restart
 from tests.restarts.inspection import Found
 
+_SHOWN = 20
+"""Scopes of each fault."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.restarts")
@@ -31,7 +34,8 @@ def main() -> int:
         place = given.place or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakewarden-restarts-")))
         server = stack.enter_context(serve_postgres()) if given.storage == "postgres" else None
         for found in Campaign(place, given.seed, given.tenants, given.longest, server).run(given.restarts):
-            print(json.dumps(asdict(found)), flush=True)  # noqa: T201
+            said = {name: value[:_SHOWN] if isinstance(value, tuple) else value for name, value in asdict(found).items()}
+            print(json.dumps(said), flush=True)  # noqa: T201
             broken = broken or _is_wrong(found)
     return int(broken)
 
