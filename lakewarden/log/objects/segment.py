@@ -173,8 +173,8 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
 def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[memoryview]:
     """Chunks of one object in the order of their offsets; neighbours are read at once.
 
-    `tiny` is the object, where its header came with all of it. For copies within the history: who takes rows out of the log has to
-    see that they are still there.
+    `tiny` is the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
+    to see that they are still there.
     """
     for group in _neighbours(wanted):
         start, end = group[0].offset, group[-1].offset + group[-1].length
