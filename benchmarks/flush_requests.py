@@ -253,8 +253,8 @@ def _purposes(name: str, flushes: list[Flush]) -> Table:
 
 
 def _what_for(request: Request) -> tuple[str, str]:
-    asked = f"{request.kind} {request.key}"
-    return request.kind, next(purpose for pattern, purpose in _PURPOSES if re.match(pattern, asked))
+    line = f"{request.kind} {request.key}"
+    return request.kind, next(purpose for pattern, purpose in _PURPOSES if re.match(pattern, line))
 
 
 @contextmanager

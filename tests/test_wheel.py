@@ -171,7 +171,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 
 @pytest.mark.dagster
 def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster: Path, tmp_path: Path) -> None:
-    def told(*command: str) -> str:
+    def output_of(*command: str) -> str:
         settings = {
             "PATH": f"{with_dagster / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "VIRTUAL_ENV": str(with_dagster),
@@ -184,15 +184,15 @@ def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster
 
     project = tmp_path / "pipelines"
     _told([str(with_dagster / "bin" / "python"), "-c", _TWO_LAKES], tmp_path)
-    told("create-dagster", "project", "pipelines", "--no-uv-sync")
-    assert "lakewarden.dagster.WarehouseComponent" in told("dg", "list", "components", "--package", "lakewarden", "--json")
-    told("dg", "scaffold", "defs", "lakewarden.dagster.WarehouseComponent", "eu", "--warehouse", str(tmp_path / "eu"))
+    output_of("create-dagster", "project", "pipelines", "--no-uv-sync")
+    assert "lakewarden.dagster.WarehouseComponent" in output_of("dg", "list", "components", "--package", "lakewarden", "--json")
+    output_of("dg", "scaffold", "defs", "lakewarden.dagster.WarehouseComponent", "eu", "--warehouse", str(tmp_path / "eu"))
     definitions = project / "src" / "pipelines" / "defs"
     (definitions / "us").mkdir()
     (definitions / "us" / "defs.yaml").write_text(block_after("docs/own-dagster.md", "## With `dg`", "yaml"))
     asset, _, _ = block_after("docs/own-dagster.md", "## With Python", "python").partition("\n\ndefs = ")
     (definitions / "report.py").write_text(asset.replace("from lakewarden.dagster import build_definitions\n", ""))
-    assert "All definitions loaded successfully." in told("dg", "check", "defs")
-    assert told("python", "-c", _FLUSH).splitlines() == ["us 0", "eu 1", "{'u_42'}"], (
+    assert "All definitions loaded successfully." in output_of("dg", "check", "defs")
+    assert output_of("python", "-c", _FLUSH).splitlines() == ["us 0", "eu 1", "{'u_42'}"], (
         "its run is requested on a flush of its own table"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from benchmarks.pairs import Requests, paired, side
 from benchmarks.ratio import Ratio, ratio
 
 _ROOT = Path(__file__).parent.parent.parent
+_BOTH_SIDES = pytest.mark.skipif(not (_ROOT / ".venv").exists(), reason="each side runs in the .venv of its commit")
 
 
 def test_equal_times_are_a_ratio_of_one_without_doubt() -> None:
@@ -50,9 +50,8 @@ def test_requests_of_a_scope_are_told_from_those_of_the_job() -> None:
 
 
 @pytest.mark.slow
+@_BOTH_SIDES
 def test_merges_of_few_columns_and_of_many(tmp_path: Path) -> None:
-    if not (_ROOT / ".venv").exists():
-        pytest.skip(f"the interpreter is {sys.executable}, and a side wants one in .venv")
     table = width.compare(_ROOT, 2, "tiny", tmp_path)
     assert [row[0] for row in table.rows] == [
         "200 of 3 columns onto 1,000",
@@ -62,9 +61,8 @@ def test_merges_of_few_columns_and_of_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@_BOTH_SIDES
 def test_a_commit_beside_itself(tmp_path: Path) -> None:
-    if not (_ROOT / ".venv").exists():
-        pytest.skip(f"the interpreter is {sys.executable}, and a side wants one in .venv")
     with side(_ROOT, str(tmp_path / "old"), "tiny", {}) as old, side(_ROOT, str(tmp_path / "new"), "tiny", {}) as new:
         for what in ("appends", "bulk", "first flush", "flush", "few of many", "optimize", "point look-up"):
             before, after = paired((old, new), what, rounds=2)

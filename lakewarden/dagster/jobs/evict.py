@@ -5,13 +5,12 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
+from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.selection import ScopeSelection
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.request import new_request
-from lakewarden.report import ScopeReport
+from lakewarden.specs import PlanOptions
 
 
 class EvictConfig(ScopeSelection):
@@ -26,16 +25,10 @@ def evict(
     context: dg.OpExecutionContext, config: EvictConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        reports = _run(lake, config)
+        options = PlanOptions(user=config.user)
+        reports = run_or_apply(lake, "evict", config.tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata(plan_link(context, reports))
         book(context, lake, mount, reports)
-
-
-def _run(lake: Lakehouse, config: EvictConfig) -> list[ScopeReport]:
-    if config.plan:
-        check_plan(config.plan, dry_run=config.dry_run)
-        return lake.apply(config.plan, only=new_request("evict", config.tables, user=config.user))
-    return lake.evict(*config.tables, user=config.user, dry_run=config.dry_run)
 
 
 @dg.job(

@@ -9,7 +9,10 @@ from pydantic import Field
 
 from lakewarden.dagster.assets.links import launchpad
 from lakewarden.errors import InvalidArgument
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
+from lakewarden.specs import Operation, PlanOptions
 
 
 def plan_field() -> str:
@@ -28,6 +31,20 @@ def check_plan(plan: str, *, dry_run: bool) -> None:
     """
     if plan and dry_run:
         raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
+
+
+def run_or_apply(
+    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: PlanOptions, *, dry_run: bool, plan: str
+) -> list[ScopeReport]:
+    """Runs an operation, previews it, or applies the plan that a preview made of the same request.
+
+    Raises:
+        InvalidArgument: a plan is given to a dry run, or the request is not valid.
+    """
+    if plan:
+        check_plan(plan, dry_run=dry_run)
+        return lake.apply(plan, only=new_request(operation, tables, **options))
+    return lake.run(operation, *tables, dry_run=dry_run, **options)
 
 
 def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:

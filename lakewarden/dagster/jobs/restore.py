@@ -8,12 +8,11 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
+from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.request import new_request
 from lakewarden.report import ScopeReport
 from lakewarden.specs import PlanOptions
 
@@ -84,17 +83,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     version = target.version if isinstance(target, ToVersion) else None
     timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
     options = PlanOptions(user=config.user, version=version, timestamp=timestamp, discard_pending=config.discard_pending)
-    if config.plan:
-        check_plan(config.plan, dry_run=config.dry_run)
-        return lake.apply(config.plan, only=new_request("restore", (config.table,), **options))
-    return lake.restore(
-        config.table,
-        user=config.user,
-        version=version,
-        timestamp=timestamp,
-        discard_pending=config.discard_pending,
-        dry_run=config.dry_run,
-    )
+    return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
 
 
 @dg.job(

@@ -5,13 +5,11 @@ from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.plans import check_plan, plan_field, plan_link
+from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
 from lakewarden.dagster.jobs.selection import WithLook
 from lakewarden.dagster.jobs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.request import new_request
-from lakewarden.report import ScopeReport
 from lakewarden.specs import PlanOptions
 
 
@@ -36,31 +34,16 @@ def vacuum(
     context: dg.OpExecutionContext, config: VacuumConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        reports = _run(lake, config)
+        options = PlanOptions(
+            user=config.user,
+            retain_hours=config.retain_hours,
+            force=config.force,
+            ignore_checks=config.ignore_checks,
+            look=config.look,
+        )
+        reports = run_or_apply(lake, "vacuum", config.tables, options, dry_run=config.dry_run, plan=config.plan)
         context.add_output_metadata(plan_link(context, reports))
         book(context, lake, mount, reports)
-
-
-def _run(lake: Lakehouse, config: VacuumConfig) -> list[ScopeReport]:
-    options = PlanOptions(
-        user=config.user,
-        retain_hours=config.retain_hours,
-        force=config.force,
-        ignore_checks=config.ignore_checks,
-        look=config.look,
-    )
-    if config.plan:
-        check_plan(config.plan, dry_run=config.dry_run)
-        return lake.apply(config.plan, only=new_request("vacuum", config.tables, **options))
-    return lake.vacuum(
-        *config.tables,
-        user=config.user,
-        retain_hours=config.retain_hours,
-        force=config.force,
-        ignore_checks=config.ignore_checks,
-        look=config.look,
-        dry_run=config.dry_run,
-    )
 
 
 @dg.job(

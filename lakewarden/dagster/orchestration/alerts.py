@@ -69,8 +69,7 @@ class Webhook:
             raise InvalidArgument("the webhook's URL must begin with http:// or https://: give the address that takes the POST")
         headers = {"Content-Type": "application/json", **{name: value_of(value) for name, value in self.headers.items()}}
         body = msgspec.json.encode({"text": failed.text, **asdict(failed)})
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=self.timeout_seconds):
-            pass
+        urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=self.timeout_seconds).close()
 
 
 def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: OnFailure) -> dg.SensorDefinition:

@@ -1,6 +1,6 @@
 """The asset checks find what is wrong with a table, on pandas and on Spark, and say what they looked at."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -14,24 +14,12 @@ from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
-from tests.fixtures.chat import MESSAGES, make_chat
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.chat import MESSAGES
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
 ALL = {"one_row_per_key", "columns_as_declared", "log_and_table_agree", "flushed_in_time"}
-
-
-@pytest.fixture
-def chat(warehouse_uri: str) -> str:
-    make_chat(warehouse_uri)
-    return warehouse_uri
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 def run_checks(uri: str, instance: dg.DagsterInstance, **config: object) -> Mapping[str, dg.AssetCheckEvaluation]:
@@ -101,8 +89,8 @@ def test_a_run_looks_at_some_scopes_and_says_which(chat: str, instance: dg.Dagst
 
 
 def test_each_check_can_be_run_by_itself(chat: str, instance: dg.DagsterInstance) -> None:
-    asked = dg.AssetCheckKey(dg.AssetKey(["chat", "messages"]), "columns_as_declared")
-    (one,) = execute(chat, instance, dg.AssetSelection.checks(asked))
+    one_check = dg.AssetCheckKey(dg.AssetKey(["chat", "messages"]), "columns_as_declared")
+    (one,) = execute(chat, instance, dg.AssetSelection.checks(one_check))
     assert (one.check_name, one.passed) == ("columns_as_declared", True)
     assert round_of(chat) == "", "the scopes have other checks to come"
 

@@ -10,24 +10,10 @@ import pytest
 
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of
-from tests.fixtures.chat import make_chat
-from tests.fixtures.dagster import on_postgres, sqlite_instance
+from tests.fixtures.dagster import on_postgres
 from tests.fixtures.postgres import PostgresServer
 
 RunJob = Callable[..., dg.ExecuteInProcessResult]
-
-
-@pytest.fixture
-def chat(warehouse_uri: str) -> str:
-    """The URI of a warehouse with two tables."""
-    make_chat(warehouse_uri)
-    return warehouse_uri
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def known(chat: str, instance: dg.DagsterInstance) -> str:
     return chat
 
 
-def told(event: dg.AssetMaterialization) -> tuple[str | None, Mapping[str, str]]:
+def shown(event: dg.AssetMaterialization) -> tuple[str | None, Mapping[str, str]]:
     """An event without what differs from run to run and scope to scope."""
     differ = ("path", "committed_at", "parameters", "delta/bytes", "restore")
     return event.description, {name: str(value.value) for name, value in event.metadata.items() if name not in differ}
@@ -79,7 +79,7 @@ def test_one_partition_is_flushed_alone_and_booked_as_flush_job_does(
     assert run_job(flush_job, {"scopes": {MESSAGES: ["bob"]}}).success
     by_job, by_asset = materialized(instance)
     assert (by_asset.partition, by_job.partition) == ("ada", "bob")
-    assert told(by_asset) == told(by_job)
+    assert shown(by_asset) == shown(by_job)
     assert set(by_asset.metadata) == set(by_job.metadata)
     run = instance.get_run_by_id(result.run_id)
     assert run is not None

@@ -8,7 +8,6 @@ import dagster as dg
 import pytest
 
 from lakewarden.dagster import build_definitions
-from tests.fixtures.chat import make_chat
 
 Load = Callable[[str], dg.Definitions]
 
@@ -17,9 +16,3 @@ Load = Callable[[str], dg.Definitions]
 def load() -> Load:
     """Builds the definitions anew; they depend on the warehouse of that moment."""
     return build_definitions
-
-
-@pytest.fixture
-def chat(warehouse_uri: str) -> str:
-    make_chat(warehouse_uri)
-    return warehouse_uri

@@ -18,7 +18,7 @@ from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import MESSAGES, write
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
@@ -51,12 +51,6 @@ def receiver() -> Iterator[Receiver]:
         yield kept
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 Report = Callable[[dg.Definitions, str, Mapping[str, object], Mapping[str, str]], str]

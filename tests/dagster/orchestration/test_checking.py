@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import dagster as dg
 import pytest
 
@@ -12,18 +9,12 @@ from lakewarden.dagster.jobs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
 from tests.dagster.orchestration.conftest import Load
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
 KEY = dg.AssetKey(["chat", "messages"])
 STEP = "check_chat__messages"
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 def flushed(instance: dg.DagsterInstance, *users: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import dagster as dg
 import pytest
@@ -18,7 +17,7 @@ from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
 from tests.fixtures.chat import MESSAGES, write
-from tests.fixtures.dagster import DAGSTER, as_shipped
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
@@ -27,11 +26,9 @@ FORM = {"ops": {"flush": {"config": {"tables": [MESSAGES]}}}}
 FLUSH = {OPERATION: "flush"}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    with as_shipped(tmp_path / "dagster", server) as instance:
-        yield instance
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    return shipped_instance
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
-import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from lakewarden.clock import system_clock
@@ -15,7 +14,7 @@ from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.fixtures.chat import MESSAGES
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
@@ -33,12 +32,6 @@ NUMBERS = {
     "delta/num_files",
     "delta/bytes",
 }
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 def events_of_a_tick(definitions: dg.Definitions, instance: dg.DagsterInstance) -> Mapping[str, object]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import dagster as dg
 import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
@@ -15,16 +12,14 @@ from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.tags import QUEUED_BEHIND
 from lakewarden.dagster.mount import Mount
 from tests.dagster.orchestration.test_sensors import tick
-from tests.fixtures.dagster import DAGSTER, as_shipped
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    with as_shipped(tmp_path / "dagster", server) as instance:
-        yield instance
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    return shipped_instance
 
 
 def test_a_waiting_run_names_the_runs_that_hold_its_slots(chat: str, instance: dg.DagsterInstance) -> None:

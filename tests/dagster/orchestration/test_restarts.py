@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -74,12 +74,10 @@ def test_settings_of_an_earlier_release_are_replaced_and_those_of_a_user_kept(
     assert settings.read_text() == shipped
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    with as_shipped(tmp_path / "dagster", server) as instance:
-        instance.wipe_daemon_heartbeats()
-        yield instance
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    shipped_instance.wipe_daemon_heartbeats()
+    return shipped_instance
 
 
 def test_another_daemon_is_seen_by_its_advancing_beats(instance: dg.DagsterInstance) -> None:

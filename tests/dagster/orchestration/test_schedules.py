@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import dagster as dg
 import pytest
 
@@ -15,15 +12,9 @@ from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.chat import add_stream
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 def evaluate(name: str, uri: str, instance: dg.DagsterInstance) -> dg.ScheduleExecutionData:

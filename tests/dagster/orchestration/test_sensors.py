@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import dagster as dg
 import pytest
@@ -23,15 +22,9 @@ from lakewarden.dagster.resources.lakehouse import resources_of
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.state.scopes import ScopeRegistry
 from tests.fixtures.chat import MESSAGES, USERS, write
-from tests.fixtures.dagster import DAGSTER, sqlite_instance
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with sqlite_instance(tmp_path / "dagster") as instance:
-        yield instance
 
 
 def tick(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -24,18 +22,16 @@ from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.test_erase import KEY, USER, ask
 from tests.fixtures.chat import MESSAGES, write
-from tests.fixtures.dagster import DAGSTER, as_shipped
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
 MARK = "0" * 32
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    with as_shipped(tmp_path / "dagster", server) as instance:
-        yield instance
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    return shipped_instance
 
 
 @pytest.fixture

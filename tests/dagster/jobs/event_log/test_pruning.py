@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -16,7 +14,7 @@ from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.resources.alive import last_beat
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.chat import MESSAGES, write
-from tests.fixtures.dagster import DAGSTER, as_shipped
+from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
 
@@ -24,11 +22,9 @@ KEY = dg.AssetKey(["chat", "messages"])
 THEIRS = dg.AssetKey(["theirs"])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    with as_shipped(tmp_path / "dagster", server) as instance:
-        yield instance
+@pytest.fixture
+def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    return shipped_instance
 
 
 @pytest.fixture
