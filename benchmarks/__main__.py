@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import booking, flush, flush_requests, growth, maintenance, million, object_store, query, quiet, write
-from benchmarks.page import Section, rewrite
-from benchmarks.scale import SCALES, Scale
+from benchmarks.measuring.page import Section, rewrite
+from benchmarks.measuring.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 

@@ -11,9 +11,9 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import quiet_seconds, seconds, spread
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import quiet_seconds, seconds, spread
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.page import Table
-from benchmarks.scale import Scale
+from benchmarks.measuring.page import Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import quiet_seconds, spread
 from benchmarks.side import NARROW, WIDE, Shape
-from benchmarks.timing import quiet_seconds, spread
 from lakewarden.lakehouse import Lakehouse
 
 TARGET = "at most 0.35"

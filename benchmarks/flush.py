@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks import data, floor
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import quiet_seconds, spread, times
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import quiet_seconds, spread, times
 from lakewarden.lakehouse import Lakehouse
 
 _WARM_UP = 2

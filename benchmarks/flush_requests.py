@@ -14,8 +14,8 @@ import deltalake
 import pyarrow as pa
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
 from lakewarden.lakehouse import Lakehouse
 from tests.fixtures.children import exit_status
 from tests.fixtures.minio import MinioServer, serve_minio

@@ -9,9 +9,9 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from benchmarks import data, floor
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import quiet_seconds, seconds, spread
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import quiet_seconds, seconds, spread
 from lakewarden.lakehouse import Lakehouse
 
 _ROWS = 20

@@ -11,9 +11,9 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import quiet_seconds, times
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import quiet_seconds, times
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
 

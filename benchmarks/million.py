@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import data, quiet
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings, LogSettings, Settings
 from lakewarden.table import TableClient

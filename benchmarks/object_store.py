@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from benchmarks import data
 from benchmarks.floor import all_cores
 from benchmarks.flush_requests import environment
-from benchmarks.machine import busy_cores
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import seconds, spread, times
+from benchmarks.measuring.machine import busy_cores
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import seconds, spread, times
 from lakewarden.connection import Location
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings, Settings, SparkSettings

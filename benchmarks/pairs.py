@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from benchmarks.page import Section, Table, rewrite
-from benchmarks.ratio import BOUND, ratio
+from benchmarks.measuring.page import Section, Table, rewrite
+from benchmarks.measuring.ratio import BOUND, ratio
 from tests.fixtures.minio import MinioServer, serve_minio
 from tests.fixtures.proxy import Proxy, proxy_of
 

@@ -16,9 +16,9 @@ import duckdb
 from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import percentile, seconds, times
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import percentile, seconds, times
 from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.reading.scope import Freshness

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
 from lakewarden.clock import system_clock, to_millis
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.operations.upkeep.rules import Rules

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks import data
-from benchmarks.timing import quiet_seconds
+from benchmarks.measuring.timing import quiet_seconds
 from lakewarden.catalog.model import Column
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from benchmarks.page import Section, Table, rewrite
+from benchmarks.measuring.page import Section, Table, rewrite
+from benchmarks.measuring.ratio import ratio
 from benchmarks.pairs import ENOUGH, Side, commit_of, side
-from benchmarks.ratio import ratio
 from benchmarks.side import NARROW, SIZES, WIDE, Shape
 
 _NEW = Path(__file__).parent.parent

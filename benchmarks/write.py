@@ -10,9 +10,9 @@ from statistics import median
 from time import perf_counter, process_time
 
 from benchmarks import data
-from benchmarks.page import Section, Table
-from benchmarks.scale import Scale
-from benchmarks.timing import percentile, quiet_seconds, seconds
+from benchmarks.measuring.page import Section, Table
+from benchmarks.measuring.scale import Scale
+from benchmarks.measuring.timing import percentile, quiet_seconds, seconds
 from lakewarden.lakehouse import Lakehouse
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks import booking, data, flush, flush_requests, growth, maintenance, million, query, quiet, write
-from benchmarks.page import Section, Table, rewrite
-from benchmarks.scale import TINY
+from benchmarks.measuring.page import Section, Table, rewrite
+from benchmarks.measuring.scale import TINY
 from tests.fixtures.minio import MinioServer
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import width
+from benchmarks.measuring.ratio import Ratio, ratio
 from benchmarks.pairs import Requests, paired, side
-from benchmarks.ratio import Ratio, ratio
 
 _ROOT = Path(__file__).parent.parent.parent
 _BOTH_SIDES = pytest.mark.skipif(not (_ROOT / ".venv").exists(), reason="each side runs in the .venv of its commit")

@@ -14,10 +14,10 @@ import pytest
 from lakewarden.log import crowd, record
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, crowd_of, names_in, rows_in
-from lakewarden.log.objects import pack, segment
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.pack import INDEXED, LINKED, pack_segment
-from lakewarden.log.objects.segment import read_segment
+from lakewarden.log.objects.segments import pack, segment
+from lakewarden.log.objects.segments.pack import INDEXED, LINKED, pack_segment
+from lakewarden.log.objects.segments.segment import read_segment
 from lakewarden.log.position import seq_of
 from lakewarden.log.record import OP, USER, LogBatch, encode
 from lakewarden.settings import LogSettings

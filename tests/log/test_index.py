@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects import index, names, pack, segment
+from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import settle
-from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.index import Index
-from lakewarden.log.objects.pack import Carried, pack_carry, pack_segment
-from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
+from lakewarden.log.objects.segments import index, pack, segment
+from lakewarden.log.objects.segments.header import Header
+from lakewarden.log.objects.segments.index import Index
+from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.pack import Carried, pack_carry, pack_segment
-from lakewarden.log.objects.segment import read_carry, read_chunk, read_chunks, read_put_id, read_segment
+from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_chunks, read_put_id, read_segment
 from lakewarden.log.position import seq_of
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import Missing

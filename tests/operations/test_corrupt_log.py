@@ -9,8 +9,9 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import Corrupt
-from lakewarden.log.objects import names, pack, segment
-from lakewarden.log.objects.pack import INDEXED, LINKED
+from lakewarden.log.objects import names
+from lakewarden.log.objects.segments import pack, segment
+from lakewarden.log.objects.segments.pack import INDEXED, LINKED
 from lakewarden.scope import Scope, TableName
 from tests.fixtures.lakes import NOTES, make_notes, notes
 

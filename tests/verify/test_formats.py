@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.objects.pack import Carried, pack_carry, pack_segment
+from lakewarden.log.objects.segments.pack import Carried, pack_carry, pack_segment
 from lakewarden.state.floors.known_scopes import SCHEMA
 from lakewarden.verify import formats
 

@@ -12,9 +12,9 @@ from pydantic import Field
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.booking.behind import book_behind
 from lakewarden.dagster.jobs.event_log.forgetting import Forgotten, forget_user
-from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import apply_link, check_plan, plan_field
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import TableName

@@ -12,10 +12,10 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.jobs.booking.book import book
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
-from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
-from lakewarden.dagster.jobs.selection import named_by
-from lakewarden.dagster.jobs.tags import OPERATION, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.selection import named_by
+from lakewarden.dagster.jobs.runs.tags import OPERATION, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of
 from lakewarden.lakehouse import Lakehouse

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from lakewarden.dagster.jobs.tags import SLOT, SPARK
+from lakewarden.dagster.jobs.runs.tags import SLOT, SPARK
 from lakewarden.dagster.mount import Mount
 
 

@@ -4,8 +4,8 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.tags import SPARK, job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 

@@ -9,8 +9,8 @@ from pydantic import Field
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.event_log.pruning import prune as prune_events
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
-from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 

@@ -9,9 +9,9 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.behind import book_behind
-from lakewarden.dagster.jobs.failures import RETRIES, declined
-from lakewarden.dagster.jobs.selection import ScopeSelection
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.selection import ScopeSelection
+from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 

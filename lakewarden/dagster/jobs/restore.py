@@ -7,9 +7,9 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.tags import job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse

@@ -14,10 +14,10 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.dagster.assets.links import RESTORE, restore_job_name
 from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, history_table
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import plan_field, plan_link
 from lakewarden.dagster.jobs.restore import RESTORE_TAGS, moment
-from lakewarden.dagster.jobs.tags import TABLE
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import TABLE
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse

@@ -4,10 +4,10 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.dagster.jobs.booking.book import book
-from lakewarden.dagster.jobs.failures import RETRIES, declined
 from lakewarden.dagster.jobs.plans import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.selection import WithLook
-from lakewarden.dagster.jobs.tags import SPARK, job_tags
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.selection import WithLook
+from lakewarden.dagster.jobs.runs.tags import SPARK, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.specs import PlanOptions

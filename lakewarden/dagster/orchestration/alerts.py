@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import dagster as dg
 import msgspec
 
-from lakewarden.dagster.jobs.selection import named_by_run
-from lakewarden.dagster.jobs.tags import tables_in
+from lakewarden.dagster.jobs.runs.selection import named_by_run
+from lakewarden.dagster.jobs.runs.tags import tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.dagster.variables import value_of

@@ -16,7 +16,7 @@ import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
 from dagster._serdes import ConfigurableClassData
 
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.resources.alive import SESSION, last_beat, session_of
 
 SILENT_SECONDS = 40.0

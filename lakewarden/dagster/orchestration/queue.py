@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from lakewarden.dagster.jobs.tags import QUEUED_BEHIND
+from lakewarden.dagster.jobs.runs.tags import QUEUED_BEHIND
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.runs import in_process, shown
 from lakewarden.lakehouse import Lakehouse

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 
 UNDER_WAY = [

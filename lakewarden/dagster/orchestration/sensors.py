@@ -10,8 +10,8 @@ import dagster as dg
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
-from lakewarden.dagster.jobs.selection import named_by_run
-from lakewarden.dagster.jobs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
+from lakewarden.dagster.jobs.runs.selection import named_by_run
+from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from lakewarden.log.objects.cut import Cut
-from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.segments.header import Header
 
 
 class HeaderCache:

@@ -23,7 +23,7 @@ from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.put import WriterTerms
-from lakewarden.log.objects.segment import read_chunk
+from lakewarden.log.objects.segments.segment import read_chunk
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter

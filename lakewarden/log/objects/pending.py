@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from lakewarden.arrays import numbers, texts
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.columns import Columns, Numbers
-from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.search import Search
+from lakewarden.log.objects.segments.columns import Columns, Numbers
+from lakewarden.log.objects.segments.header import Header
+from lakewarden.log.objects.segments.search import Search
 from lakewarden.log.position import NOTHING
 from lakewarden.log.view import PendingCounts, PendingRows
 

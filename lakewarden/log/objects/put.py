@@ -29,9 +29,9 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
-from lakewarden.log.objects.pack import INDEXED, pack_segment
 from lakewarden.log.objects.run import check_whole
-from lakewarden.log.objects.segment import read_put_id
+from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
+from lakewarden.log.objects.segments.segment import read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore

@@ -20,11 +20,11 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_version, read_cut
-from lakewarden.log.objects.header import UNKNOWN, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.pending import Pending
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segment import read_carry, read_chunk
+from lakewarden.log.objects.segments.header import UNKNOWN, Header
+from lakewarden.log.objects.segments.segment import read_carry, read_chunk
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingCounts, PendingRows

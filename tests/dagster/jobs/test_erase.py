@@ -25,7 +25,7 @@ from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.bucket import path_of

@@ -10,7 +10,7 @@ from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
-from lakewarden.dagster.jobs.tags import OPERATION, SCOPES, TABLE, USER
+from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.lakehouse import Lakehouse

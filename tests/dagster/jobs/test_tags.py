@@ -7,7 +7,7 @@ import pytest
 
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.export import export_job
-from lakewarden.dagster.jobs.tags import SCOPES, TABLE, USER, subject_tags
+from lakewarden.dagster.jobs.runs.tags import SCOPES, TABLE, USER, subject_tags
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.chat import MESSAGES, ROOMS
 from tests.fixtures.dagster import DAGSTER

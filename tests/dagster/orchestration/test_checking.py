@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.checking import SAMPLE
 from tests.dagster.orchestration.conftest import Load

@@ -11,7 +11,7 @@ from dagster._core.execution.api import execute_run
 
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load

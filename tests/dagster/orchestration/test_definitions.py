@@ -14,7 +14,7 @@ import lakewarden.dagster
 from lakewarden.catalog.model import Column
 from lakewarden.dagster import Pools, WarehouseComponent, build_definitions
 from lakewarden.dagster.definitions import VARIABLE, WEBHOOK
-from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load

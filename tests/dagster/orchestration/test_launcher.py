@@ -15,7 +15,7 @@ from dagster._daemon.monitoring import execute_run_monitoring_iteration
 
 from lakewarden.cli.ui import processes
 from lakewarden.dagster.jobs.flush import flush_job
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.orchestration.launcher import SILENT_SECONDS, Watch, WatchingRunLauncher
 from lakewarden.dagster.resources import alive
 from lakewarden.dagster.resources.alive import key_of, last_beat

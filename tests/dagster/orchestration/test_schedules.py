@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from lakewarden.dagster.jobs.evict import evict_job
-from lakewarden.dagster.jobs.tags import OPERATION
+from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.resources.lakehouse import resources_of

@@ -12,7 +12,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_
 
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queued import run_queued_job
-from lakewarden.dagster.jobs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
+from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPE, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.newcomers import _memory
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL

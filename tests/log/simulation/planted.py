@@ -16,7 +16,7 @@ from lakewarden.clock import NewId
 from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
-from lakewarden.log.objects import clean, cut, names, put, segment, view
+from lakewarden.log.objects import clean, cut, names, put, view
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, Kept
 from lakewarden.log.objects.cuts import closing, history, settle
@@ -24,9 +24,10 @@ from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import Counted
-from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.put import Puts, Segment
+from lakewarden.log.objects.segments import segment
+from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of

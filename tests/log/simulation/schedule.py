@@ -12,16 +12,16 @@ from unittest.mock import patch
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
 from lakewarden.log.objects import cut as cut_module
-from lakewarden.log.objects import index as index_module
 from lakewarden.log.objects import put as put_module
-from lakewarden.log.objects import segment as segment_module
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import is_old
-from lakewarden.log.objects.columns import MANY
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import closing as closing_module
 from lakewarden.log.objects.cuts import history as history_module
 from lakewarden.log.objects.names import listings
+from lakewarden.log.objects.segments import index as index_module
+from lakewarden.log.objects.segments import segment as segment_module
+from lakewarden.log.objects.segments.columns import MANY
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.settings import LogSettings

@@ -19,7 +19,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.objects.pack import pack_segment
+from lakewarden.log.objects.segments.pack import pack_segment
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.table_log import LogTerms

@@ -15,7 +15,7 @@ from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
-from lakewarden.dagster.jobs.tags import tables_in
+from lakewarden.dagster.jobs.runs.tags import tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import begin_of, run_of
 from lakewarden.delta.history import entries_of

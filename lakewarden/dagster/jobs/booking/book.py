@@ -15,8 +15,8 @@ from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.booking.events import backlog_of, book_events, event_kind, register_users, with_histories
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
-from lakewarden.dagster.jobs.failures import raise_failures, scopes_table
-from lakewarden.dagster.jobs.selection import named_by
+from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
+from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.planning.health import health

@@ -19,8 +19,8 @@ from lakewarden.clock import system_clock
 from lakewarden.dagster.jobs.event_log.redacting import Names
 from lakewarden.dagster.jobs.event_log.sqlite import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import Storages, sweep
-from lakewarden.dagster.jobs.selection import op_config
-from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.dagster.jobs.runs.selection import op_config
+from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.dagster.mount import Mount
 from lakewarden.scope import TableName
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
-from lakewarden.dagster.jobs.tags import SCOPE
+from lakewarden.dagster.jobs.runs.tags import SCOPE
 from lakewarden.storage.paths import encode
 
 _FREE = frozenset(

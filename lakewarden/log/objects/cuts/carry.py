@@ -10,9 +10,9 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Kept
 from lakewarden.log.objects.cuts.history import Leaving
-from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.pack import Carried, pack_carry
-from lakewarden.log.objects.segment import read_chunks, tiny_carry
+from lakewarden.log.objects.segments.header import Header
+from lakewarden.log.objects.segments.pack import Carried, pack_carry
+from lakewarden.log.objects.segments.segment import read_chunks, tiny_carry
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import ObjectStore
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from lakewarden.clock import to_micros
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import Cut, Kept
-from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
+from lakewarden.log.objects.segments.header import Header, highest_seq, total_bytes, without
 from lakewarden.log.position import NOTHING
 
 Chunks = tuple[Sequence[RowRange], ...]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from lakewarden.clock import NewId
 from lakewarden.log.objects.cut import EVERYBODY, Cut
 from lakewarden.log.objects.cuts.advance import advance
-from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms
+from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import ObjectStore
 

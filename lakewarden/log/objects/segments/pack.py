@@ -26,9 +26,9 @@ import pyarrow as pa
 from lakewarden.log.chunk import Chunk, Payload
 from lakewarden.log.crowd import Crowd, names_in
 from lakewarden.log.message_body import Block
-from lakewarden.log.objects.columns import MANY, Numbers
-from lakewarden.log.objects.header import ID_BYTES, UNKNOWN, counted
-from lakewarden.log.objects.index import pack_index
+from lakewarden.log.objects.segments.columns import MANY, Numbers
+from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, counted
+from lakewarden.log.objects.segments.index import pack_index
 
 LINKED = 2
 """The format whose segments name their predecessors; 1 is that of warehouses made before it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from benchmarks.machine import machine
+from benchmarks.measuring.machine import machine
 
 
 @dataclass(frozen=True)

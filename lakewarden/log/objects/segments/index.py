@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.errors import Corrupt
-from lakewarden.log.objects.columns import Columns, Numbers
+from lakewarden.log.objects.segments.columns import Columns, Numbers
 
 BLOCK = 1024
 """Chunks of a block: some 20 KiB, about what one request to an object store is worth."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.jobs.tags import subject_tags, tag_run
+from lakewarden.dagster.jobs.runs.tags import subject_tags, tag_run
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.report import ScopeReport
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.columns import Columns
-from lakewarden.log.objects.index import Index
+from lakewarden.log.objects.segments.columns import Columns
+from lakewarden.log.objects.segments.index import Index
 from lakewarden.log.position import NOTHING
 
 ID_BYTES = 16

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.objects.header import Header
+from lakewarden.log.objects.segments.header import Header
 
 
 class Search:

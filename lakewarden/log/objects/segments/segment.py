@@ -12,10 +12,10 @@ import numpy as np
 from lakewarden.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
-from lakewarden.log.objects.columns import MANY, Columns
-from lakewarden.log.objects.header import ID_BYTES, UNKNOWN, Header, counted_in, link_to
-from lakewarden.log.objects.index import Index
-from lakewarden.log.objects.pack import FIXED, LINKED, MAGICS, OF_ROWS, WITH_INDEX
+from lakewarden.log.objects.segments.columns import MANY, Columns
+from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, counted_in, link_to
+from lakewarden.log.objects.segments.index import Index
+from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, OF_ROWS, WITH_INDEX
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 

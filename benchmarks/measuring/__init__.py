@@ -1,0 +1,1 @@
+"""How something is measured, at which size, and how it gets onto a page."""

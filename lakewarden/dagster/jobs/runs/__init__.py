@@ -1,0 +1,1 @@
+"""What a run is for, which tags it has, and how it fails."""
