@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
 
 if TYPE_CHECKING:
     from lakewarden.live.fold import Event
@@ -23,6 +25,11 @@ class Rows:
     types: tuple[str, ...]
     one_users: tuple[str, ...] = ()
     """The tables that it read of which it shows the rows of the session's user alone."""
+    strategy: QueryStrategy | None = None
+    """Known of a query on one large table, as the next two."""
+    served_by: ServedBy | None = None
+    strategy_reason: str | None = None
+    """Why the strategy is not the one that the table suggests."""
 
     @property
     def columns(self) -> list[str]:
@@ -39,9 +46,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Affected:
-    """How many rows INSERT, UPDATE or DELETE changed."""
+    """How many rows a statement changed, and how. Only the number counts where two are compared."""
 
     rows: int
+    strategy: WriteStrategy = field(default=WriteStrategy.UNSPECIFIED, compare=False)
+    pending_drain: bool = field(default=False, compare=False)
+    """Whether the rows are in the write log, and reach Delta with the next flush."""
+    version: int | None = field(default=None, compare=False)
+    """The version of the Delta table that the statement committed; None where it committed none."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
