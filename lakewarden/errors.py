@@ -110,6 +110,12 @@ class BeingErased(Transient):
         return BeingErased, (self.users,)
 
 
+class FailedPrecondition(Terminal):
+    """Something has to be done first: the namespace's engine is disabled, or the table has no schema yet."""
+
+    code = "FAILED_PRECONDITION"
+
+
 class Unsupported(Terminal):
     """The operation is known, but not available here."""
 
