@@ -98,6 +98,7 @@ Option = Literal[
     "TARGET_FILE_SIZE",
     "EVICTION_STRATEGY",
     "MAX_STREAM_SIZE_BYTES",
+    "ON_DUPLICATE",
 ]
 Taking = Literal["taken", "required", "ignored", "refused"]
 """`ignored`: checked, accepted, and without effect; the answer to CREATE TABLE says so."""
@@ -119,9 +120,12 @@ OPTIONS: dict[Option, dict[TableKind, Taking]] = {
     "TARGET_FILE_SIZE": _by_kind("taken", "taken", "refused"),
     "EVICTION_STRATEGY": _by_kind("refused", "refused", "taken"),
     "MAX_STREAM_SIZE_BYTES": _by_kind("refused", "refused", "taken"),
+    "ON_DUPLICATE": _by_kind("taken", "taken", "refused"),
 }
 
-Capability = Literal["made by DDL", "a scope per user", "cold tier", "files", "subscriptions", "updates", "needs a primary key"]
+Capability = Literal[
+    "made by DDL", "a scope per user", "cold tier", "files", "subscriptions", "updates", "needs a primary key", "partitions"
+]
 
 CAPABILITIES: dict[Capability, frozenset[TableKind]] = {
     "made by DDL": frozenset({"USER", "SHARED", "STREAM"}),
@@ -130,7 +134,8 @@ CAPABILITIES: dict[Capability, frozenset[TableKind]] = {
     "files": frozenset({"USER", "SHARED"}),
     "subscriptions": frozenset({"USER", "SHARED", "STREAM"}),
     "updates": frozenset({"USER", "SHARED"}),
-    "needs a primary key": frozenset({"USER", "SHARED"}),
+    "needs a primary key": frozenset({"USER"}),
+    "partitions": frozenset({"SHARED"}),
 }
 
 

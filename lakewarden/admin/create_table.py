@@ -1,4 +1,4 @@
-"""Creates tables: checks the whole declaration, then changes the catalog once."""
+"""Creates tables: checks the whole declaration, changes the catalog once, then begins the Delta table where that is due."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from lakewarden.catalog.changes import add_table
 from lakewarden.catalog.model import Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare
+from lakewarden.operations.beginning import begins_at_once, begun
 from lakewarden.scope import TableName
 from lakewarden.warehouse import Warehouse
 
@@ -19,9 +20,16 @@ def make_table(
     columns: Sequence[Column],
     primary_key: Sequence[str],
     options: Mapping[str, object],
+    partition_by: Sequence[str] = (),
+    *,
+    at_once: bool = False,
 ) -> Table:
-    """Raises:
-    InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+    """Args:
+        at_once: begins the Delta table of a SHARED table too, whatever table it is.
+
+    Raises:
+        InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
+        StorageUnavailable, StorageRefused, Conflict: the table was created, and its first use begins its Delta table.
     """
     checked = check_type(type)
     table = Table(
@@ -29,9 +37,11 @@ def make_table(
         name=name,
         type=checked,
         options=parse_options(checked, options),
-        schemas=(declare(columns, primary_key, append_only=checked == "STREAM"),),
+        schemas=(declare(columns, primary_key, checked, partition_by),),
         log_id=warehouse.new_id(),
         created_at=warehouse.clock(),
     )
-    warehouse.catalog.change(lambda catalog: add_table(catalog, table, warehouse.base))
+    catalog = warehouse.catalog.change(lambda catalog: add_table(catalog, table, warehouse.base))
+    if begins_at_once(table) or (at_once and table.type == "SHARED"):
+        begun(warehouse, catalog, table)
     return table

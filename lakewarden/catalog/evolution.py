@@ -77,7 +77,7 @@ def altered(table: Table, change: Alteration, now: datetime) -> Table:
 
     Raises:
         InvalidArgument: an unknown column, a bad name, type, default or option, a type that is no wider one, NOT NULL without
-            a default for an added column, or what would touch the primary key.
+            a default for an added column, or what would touch the primary key or a partition column.
         AlreadyExists: the name is another column's.
         Unsupported: a FILE column of a STREAM table.
     """
@@ -122,6 +122,7 @@ def _added(table: Table, column: Column, now: datetime) -> Table:
 def _dropped(table: Table, column: SchemaColumn) -> Table:
     if column.name in table.schema.primary_key:
         raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name} and cannot be dropped")
+    _check_no_partition(table, column, "cannot be dropped")
     left = tuple(each for each in table.schema.columns if each.id != column.id)
     if not left:
         raise InvalidArgument(f"column {column.name!r} is the last one of {table.name} and cannot be dropped")
@@ -130,6 +131,7 @@ def _dropped(table: Table, column: SchemaColumn) -> Table:
 
 def _renamed(table: Table, column: SchemaColumn, to: str) -> Table:
     check_column(to)
+    _check_no_partition(table, column, "cannot be renamed: its name is in the directories of the data files")
     _check_free(table, to, column)
     key = tuple(to if name == column.name else name for name in table.schema.primary_key)
     columns = tuple(replace(each, name=to) if each.id == column.id else each for each in table.schema.columns)
@@ -142,6 +144,7 @@ def _widened(table: Table, column: SchemaColumn, text: str) -> SchemaColumn:
         return column
     if column.name in table.schema.primary_key:
         raise InvalidArgument(f"column {column.name!r} is in the primary key of {table.name}: its type stays {column.type}")
+    _check_no_partition(table, column, f"stays {column.type}")
     if not _is_wider(column.type, type_):
         raise InvalidArgument(f"column {column.name!r} is {column.type} and cannot become {type_}: only wider types of its kind")
     return _defaulted(replace(column, type=type_), column.default)
@@ -188,6 +191,11 @@ def _evolved(table: Table, columns: tuple[SchemaColumn, ...], key: tuple[str, ..
     if (columns, key) == (last.columns, last.primary_key):
         return table
     return replace(table, schemas=(*table.schemas, replace(last, version=last.version + 1, columns=columns, primary_key=key)))
+
+
+def _check_no_partition(table: Table, column: SchemaColumn, refusal: str) -> None:
+    if column.name in table.schema.partition_by:
+        raise InvalidArgument(f"column {column.name!r} is a partition column of {table.name} and {refusal}")
 
 
 def _column(table: Table, name: str) -> SchemaColumn:

@@ -16,6 +16,7 @@ from lakewarden.scope import TableName
 TableType = Literal["USER", "SHARED", "STREAM"]
 Compression = Literal["none", "snappy", "zstd"]
 EvictionStrategy = Literal["time_based", "size_based", "hybrid"]
+OnDuplicate = Literal["error", "replace"]
 AuthType = Literal["password", "oauth", "internal"]
 StorageMode = Literal["table", "region"]
 StorageType = Literal["filesystem", "s3", "gcs", "azure"]
@@ -54,13 +55,15 @@ class SchemaColumn:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's columns. `primary_key` names columns, in key order."""
+    """One version of a table's columns. `primary_key` names columns, in key order; a SHARED table may have none."""
 
     version: int
     columns: tuple[SchemaColumn, ...]
     primary_key: tuple[str, ...]
     append_only: bool = False
     """Of a STREAM table: every row stands for itself, whatever its key, which may be missing."""
+    partition_by: tuple[str, ...] = ()
+    """The columns whose values divide the data files into directories, in order; the same in every version."""
 
     def __hash__(self) -> int:
         # of the names alone: every write looks something up by its schema, and the fields of all columns cost more than a row
@@ -72,6 +75,11 @@ class TableSchema:
     @property
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it has a primary key."""
+        return bool(self.primary_key)
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,8 @@ class TableOptions:
     max_stream_size: int = 0
     use_user_storage: bool = False
     """Scopes of users with a storage of their own lie there."""
+    on_duplicate: OnDuplicate = "error"
+    """What an INSERT does with a key that is live: it fails, or replaces the row without looking."""
 
 
 @dataclass(frozen=True)

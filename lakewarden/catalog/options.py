@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from lakewarden.access.rights import ACCESS_LEVELS, OPTIONS, AccessLevel, Option
-from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, TableOptions, TableType
+from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.errors import InvalidArgument
 
@@ -186,6 +186,12 @@ def _strategy(text: str) -> EvictionStrategy:
     return cast("EvictionStrategy", text.lower())
 
 
+def _on_duplicate(text: str) -> OnDuplicate:
+    if text.lower() not in ("error", "replace"):
+        raise InvalidArgument(f"ON_DUPLICATE {text!r} must be error or replace")
+    return cast("OnDuplicate", text.lower())
+
+
 def _ttl(text: str) -> int:
     seconds = _whole("TTL_SECONDS", text)
     if not 1 <= seconds <= _MAX_SECONDS:
@@ -220,4 +226,5 @@ _READERS: dict[Option, tuple[str, Callable[[str], object]]] = {
     "TTL_SECONDS": ("ttl_seconds", _ttl),
     "EVICTION_STRATEGY": ("eviction_strategy", _strategy),
     "MAX_STREAM_SIZE_BYTES": ("max_stream_size", _stream_size),
+    "ON_DUPLICATE": ("on_duplicate", _on_duplicate),
 }

@@ -45,6 +45,9 @@ _ARROW: dict[str, pa.DataType] = {
 NO_KEY = frozenset({"JSON", "FILE", "FLOAT", "DOUBLE"})
 """Types that cannot be part of a primary key (interface.md, Types)."""
 
+NO_PARTITION = NO_KEY | {"BYTES"}
+"""Types that data files cannot be divided by: their values have no one spelling as text."""
+
 _DECIMAL = re.compile(r"^(?:DECIMAL|NUMERIC)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?$")
 _MAX_PRECISION = 38
 

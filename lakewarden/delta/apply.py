@@ -22,7 +22,7 @@ from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
-from lakewarden.errors import Conflict, Corrupt
+from lakewarden.errors import Conflict, Corrupt, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
@@ -85,6 +85,8 @@ class ColdApply:
             named: more parameters of the commit.
             newest: as in `open_scope`.
         """
+        if target.schema.partition_by:
+            raise Unsupported(f"{target.scope} is partitioned, and such tables cannot be flushed yet")
         self._target = target
         self._job_id = job_id
         self._named = named or {}

@@ -47,7 +47,13 @@ def create_table(
     transactions = transactions_of(transaction, batch)
     written_at = system_clock()
     table_id = str(UUID(random_id(), version=4))
-    head = TableHead(table_id, delta_schema(target.schema).to_json(), _configuration(target), to_millis(written_at))
+    head = TableHead(
+        table_id,
+        delta_schema(target.schema).to_json(),
+        _configuration(target),
+        to_millis(written_at),
+        partition_columns=target.schema.partition_by,
+    )
     change = Change(stamp, transactions, "ErrorIfExists", adds, head=head, operation="CREATE TABLE")
     text = commit_text(change, None, written_at, now, random_id())
     yield from publish(target.location, 0, text, held_still(stamp, since, now), reach)

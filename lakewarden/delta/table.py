@@ -118,9 +118,10 @@ class ScopeTable(TableContents):
             Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit has the next version; nothing was changed.
         """
-        evolves = version_of(self.head.schema, (schema,)) is None
+        self._check_partitions(schema)
+        evolves = version_of(self.head.schema, (schema,)) is None or self.head.partition_columns != schema.partition_by
         self._check_commit(removes, evolves=evolves)
-        head = self.head.with_schema(delta_schema(schema).to_json()) if evolves else self.head
+        head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by) if evolves else self.head
         head = head.with_property(*property) if property else head
         transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
         change = Change(stamp, transactions, mode, adds, removes, None if head is self.head else head, data_change)
@@ -154,11 +155,22 @@ class ScopeTable(TableContents):
             delegate()
         return ""
 
+    def _check_partitions(self, schema: TableSchema) -> None:
+        """Raises:
+        Unsupported: its files are divided by other columns than those of the schema, which another writer did.
+        """
+        if self.has_files and self.head.partition_columns != schema.partition_by:
+            there, wanted = (", ".join(names) or "nothing" for names in (self.head.partition_columns, schema.partition_by))
+            raise Unsupported(
+                f"{self.uri} is partitioned by {there} and its table by {wanted}: the partitions are another writer's;"
+                " restore a version before that"
+            )
+
     def _check_commit(self, removes: Sequence[DataFile], *, evolves: bool) -> None:
         """Refuses a change that delta-rs would accept and do wrong."""
         if evolves and {file.path for file in removes} != {file.path for file in self.files()}:
             raise Unsupported(f"{self.uri} has other columns than the new files; only a rewrite of all its files can change them")
-        if (evolves and self.head.partition_columns) or (removes and not evolves):
+        if removes and not evolves:
             self.check_plain()
 
     def check_plain(self) -> None:

@@ -72,7 +72,7 @@ class TableContents:
     @cached_property
     def plain(self) -> bool:
         """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
-        if self.head.partition_columns:
+        if self.head.partition_columns and self.has_files:
             return False
         return self.head.reader == READER or not self._deleted_rows
 
@@ -175,7 +175,8 @@ class TableContents:
     @cached_property
     def can_be_kept(self) -> bool:
         """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
-        return self.is_kept or is_plain(self.head, (file.path for file in self.files()))
+        plain = not self.head.partition_columns and is_plain(self.head, (file.path for file in self.files()))
+        return self.is_kept or plain
 
     def state(self, app_id: str) -> ScopeState:
         files, watermark = self.files(), self.watermark(app_id)

@@ -64,6 +64,7 @@ class LakeCatalog:
         type: TableType = "SHARED",
         columns: Sequence[Column],
         primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> TableClient:
@@ -73,7 +74,8 @@ class LakeCatalog:
             name: `namespace.table`.
             type: `USER` (a scope per user), `SHARED` (one scope), or `STREAM` (a scope per user, in the log alone).
             columns: in order; docs/reference/types.md has their types.
-            primary_key: names of one or more columns, which become NOT NULL; a STREAM table may have none.
+            primary_key: names of one or more columns, which become NOT NULL; a SHARED or STREAM table may have none.
+            partition_by: names of columns of a SHARED table whose values divide its data files into directories.
             options: those of the type (docs/reference/access.md); TTL_SECONDS is required for STREAM.
 
         Raises:
@@ -83,7 +85,7 @@ class LakeCatalog:
 
         full = TableName.parse(name)
         if not (if_not_exists and full in self.parts.warehouse.catalog.read().tables):
-            make_table(self.parts.warehouse, full, type, columns, primary_key, options or {})
+            make_table(self.parts.warehouse, full, type, columns, primary_key, options or {}, partition_by)
         return self.table(name)
 
     def alter_table(self, name: str, change: Alteration) -> Table:

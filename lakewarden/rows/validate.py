@@ -39,7 +39,7 @@ def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa
     now = defaults.clock()
     arrays = [_filled(schema, column, given, rows.num_rows, defaults, now, users) for column in schema.columns]
     table = pa.Table.from_arrays(arrays, names=schema.names)
-    if not schema.append_only:
+    if schema.keyed and not schema.append_only:
         _check_twins(schema.primary_key, table, users)
     return table
 

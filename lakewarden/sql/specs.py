@@ -55,7 +55,7 @@ _KILL: Mapping[str, Grammar] = {"KILL": upkeep.kill}
 STATEMENTS: Mapping[type[Statement], StatementSpec] = {
     CreateTable: StatementSpec(
         "CREATE [USER, SHARED or STREAM] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
-        " [PRIMARY KEY (…)]) [WITH (KEY = value, …)]",
+        " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",
         {words: partial(tables.create_table, prefix=kind) for words, kind in _table_words("CREATE").items()},
         "create",

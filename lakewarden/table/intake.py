@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.record import DELETE, UPSERT, LogBatch, log_batch
 from lakewarden.rows.defaults import Defaults
@@ -33,6 +33,7 @@ class TableIntake:
         """Raises:
         InvalidArgument, ConstraintViolation: as `TableClient.write`.
         """
+        self._check_keyed()
         if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self._owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
@@ -45,6 +46,7 @@ class TableIntake:
 
     def keys(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> tuple[pa.Table, pa.Array[Any]]:
         """Primary keys, and their users."""
+        self._check_keyed()
         given, users = self._with_users(key_rows, user, user_column)
         return keys(self.table.schema, given, users), users
 
@@ -56,6 +58,14 @@ class TableIntake:
         shared = self.table.type == "SHARED"
         defaults = Defaults(self.clock, self.new_id, self.author if shared else user)
         return validated(self.table.schema, given, defaults, None if shared else users)
+
+    def _check_keyed(self) -> None:
+        """Raises:
+        Unsupported: a SHARED table without a primary key, whose rows do not go through the log.
+        """
+        schema = self.table.schema
+        if not (schema.keyed or schema.append_only):
+            raise Unsupported(f"{self.table.name} has no primary key, and the log holds rows by their keys only")
 
     def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""

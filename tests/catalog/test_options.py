@@ -145,6 +145,7 @@ _SOME: dict[Option, str] = {
     "TARGET_FILE_SIZE": "1MB",
     "EVICTION_STRATEGY": "size_based",
     "MAX_STREAM_SIZE_BYTES": "1",
+    "ON_DUPLICATE": "replace",
 }
 
 

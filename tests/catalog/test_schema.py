@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.catalog.model import Column, SchemaColumn, TableSchema
+from lakewarden.catalog.model import Column, SchemaColumn, TableSchema, TableType
 from lakewarden.catalog.schema import declare
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import InvalidArgument
@@ -49,6 +49,35 @@ def test_a_bad_declaration_is_refused(columns: list[Column], key: list[str], say
     with pytest.raises(InvalidArgument) as refusal:
         declare(columns, key)
     assert says in refusal.value.message
+
+
+_COLUMNS = [Column("id", "INT"), Column("a", "TEXT"), Column("b", "DOUBLE")]
+
+
+def test_a_shared_table_may_have_partitions_and_no_key() -> None:
+    made = declare(_COLUMNS, [], "SHARED", ["a", "id"])
+    assert (made.keyed, made.partition_by, made.append_only) == (False, ("a", "id"), False)
+
+
+@pytest.mark.parametrize(
+    ("type", "by", "says"),
+    [
+        ("SHARED", ["c"], "PARTITION BY column 'c' is not there"),
+        ("SHARED", ["a", "a"], "PARTITION BY (a, a) names a column twice"),
+        ("SHARED", ["b"], "a table cannot be partitioned by BYTES, DOUBLE, FILE, FLOAT, JSON"),
+        ("USER", ["a"], "is for SHARED tables, and this is a USER table"),
+        ("STREAM", ["a"], "is for SHARED tables, and this is a STREAM table"),
+    ],
+)
+def test_a_bad_partitioning_is_refused(type: TableType, by: list[str], says: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        declare(_COLUMNS, ["id"], type, by)
+    assert says in refusal.value.message
+
+
+def test_a_data_file_needs_a_column_that_is_no_partition_column() -> None:
+    with pytest.raises(InvalidArgument, match="names every column"):
+        declare(_COLUMNS[:2], ["id"], "SHARED", ["a", "id"])
 
 
 @pytest.mark.parametrize("type", ["JSON", "FILE", "FLOAT", "DOUBLE"])

@@ -42,8 +42,8 @@ class TableHead:
     reader: int = READER
     writer: int = WRITER
 
-    def with_schema(self, schema: str) -> TableHead:
-        return replace(self, schema=schema)
+    def with_columns(self, schema: str, partition_columns: tuple[str, ...]) -> TableHead:
+        return replace(self, schema=schema, partition_columns=partition_columns)
 
     def with_property(self, name: str, value: str) -> TableHead:
         return replace(self, configuration={**self.configuration, name: value})

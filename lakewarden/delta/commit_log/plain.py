@@ -36,7 +36,6 @@ def is_plain_head(head: TableHead) -> bool:
     return (
         head.reader == READER
         and head.writer <= WRITER
-        and not head.partition_columns
         and all(name in _HARMLESS or name.startswith(_OURS) for name in head.configuration)
         and _has_plain_columns(head.schema)
     )

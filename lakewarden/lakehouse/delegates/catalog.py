@@ -101,12 +101,19 @@ class CatalogDelegates(Nouns):
         type: TableType = "SHARED",
         columns: Sequence[Column],
         primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> TableClient:
         """Creates a table of the type USER, SHARED or STREAM."""
         return self.catalog.create_table(
-            name, type=type, columns=columns, primary_key=primary_key, options=options, if_not_exists=if_not_exists
+            name,
+            type=type,
+            columns=columns,
+            primary_key=primary_key,
+            partition_by=partition_by,
+            options=options,
+            if_not_exists=if_not_exists,
         )
 
     def alter_table(self, name: str, change: Alteration) -> Table:

@@ -102,7 +102,7 @@ def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     keys = list(task.target.schema.primary_key)
     rows = read_rows(table, task.target.schemas, [*keys, "_seq"])
     yield "readable", ""
-    twice = rows.num_rows - rows.group_by(keys).aggregate([]).num_rows
+    twice = rows.num_rows - rows.group_by(keys).aggregate([]).num_rows if keys else 0
     yield "one_row_per_key", f"{twice} rows repeat a key; the next flush of those keys settles them" if twice else ""
     empty = [name for name in keys if rows[name].null_count]
     yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""

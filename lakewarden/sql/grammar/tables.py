@@ -30,8 +30,10 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     read.listed(lambda: _element(read, made), none=True)
     if read.word("USING"):
         read.name("a format")  # PostgreSQL's; it has no effect
+    partitioned = read.word("PARTITION", "BY") or read.word("PARTITIONED", "BY")
+    partition_by = read.listed(lambda: read.name("a column")) if partitioned else []
     options = read.pairs() if read.word("WITH") else ()
-    return CreateTable(table, _type(prefix, options), tuple(made.columns), tuple(made.key), options, missing)
+    return CreateTable(table, _type(prefix, options), tuple(made.columns), tuple(made.key), options, missing, tuple(partition_by))
 
 
 def _type(prefix: str | None, options: Pairs) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -66,16 +67,17 @@ def create_table(context: Context, statement: CreateTable) -> Done:
         return Done(f"table {name} already exists")
     kind = check_type(statement.type)
     options = options_of(statement.options)
-    make_table(context.warehouse, name, kind, statement.columns, _key(statement), options)
+    key, partition_by = _declared(statement, statement.primary_key), _declared(statement, statement.partition_by)
+    make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by)
     ignored = ignored_options(kind, options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return Done(f"table {name} created{note}")
 
 
-def _key(statement: CreateTable) -> list[str]:
-    """The key's columns as declared: names in SQL ignore case."""
+def _declared(statement: CreateTable, names: Sequence[str]) -> list[str]:
+    """The columns as declared: names in SQL ignore case."""
     declared = {column.name.lower(): column.name for column in statement.columns}
-    return [declared.get(name.lower(), name) for name in statement.primary_key]
+    return [declared.get(name.lower(), name) for name in names]
 
 
 def options_of(pairs: Pairs) -> dict[str, str]:

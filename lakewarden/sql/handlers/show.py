@@ -20,7 +20,18 @@ from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import Row, Rows, listing
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import CheckStorage
-from lakewarden.sql.system.listings import COLUMN_COLUMNS, FLAG, LISTINGS, MOMENT, TEXT, WHOLE, Listing, column_rows, texts
+from lakewarden.sql.system.listings import (
+    COLUMN_COLUMNS,
+    FLAG,
+    LISTINGS,
+    MOMENT,
+    PARTITION_COLUMNS,
+    TEXT,
+    WHOLE,
+    Listing,
+    column_rows,
+    texts,
+)
 from lakewarden.sql.system.relations import relation_named
 from lakewarden.state.job import Job
 from lakewarden.table import TableClient
@@ -136,10 +147,11 @@ def describe(context: Context, statement: Describe) -> Rows:
     if name.namespace == SYSTEM:
         return _describe_system(relation_named(name.name))
     table = context.table(statement.table)
+    columns = COLUMN_COLUMNS | (PARTITION_COLUMNS if table.schema.partition_by else {})
     if not statement.versions:
-        return listing(COLUMN_COLUMNS, list(column_rows(table.schema)))
+        return listing(columns, list(column_rows(table.schema)))
     rows = [{"schema_version": schema.version} | row for schema in table.schemas for row in column_rows(schema)]
-    return listing({"schema_version": WHOLE, **COLUMN_COLUMNS}, rows)
+    return listing({"schema_version": WHOLE, **columns}, rows)
 
 
 def _describe_system(found: Listing) -> Rows:

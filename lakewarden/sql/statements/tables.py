@@ -18,6 +18,7 @@ class CreateTable(OnTable):
     primary_key: tuple[str, ...]
     options: Pairs = ()
     if_not_exists: bool = False
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

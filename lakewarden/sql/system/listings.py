@@ -126,6 +126,7 @@ def _options(table: Table) -> str:
             given |= {"COMPRESSION": found.compression, "ACCESS_LEVEL": table.access_level}
         case "USER":
             given |= {"COMPRESSION": found.compression, "USE_USER_STORAGE": "TRUE" if found.use_user_storage else None}
+    given["ON_DUPLICATE"] = found.on_duplicate if found.on_duplicate != "error" else None
     return json.dumps({key: value for key, value in given.items() if value not in (None, "")})
 
 
@@ -145,6 +146,7 @@ def column_rows(schema: TableSchema) -> Iterator[Row]:
             "is_nullable": column.nullable,
             "is_primary_key": column.name in schema.primary_key,
             "default": column.default,
+            "partition_index": schema.partition_by.index(column.name) if column.name in schema.partition_by else None,
         }
 
 
@@ -167,10 +169,12 @@ def _schemas(context: Context) -> Iterator[Row]:
             }
 
 
-COLUMN_COLUMNS: Columns = (
+COLUMN_COLUMNS: dict[str, pa.DataType] = (
     {"column_id": WHOLE, "ordinal": WHOLE} | texts("column_name", "data_type")
     | {"is_nullable": FLAG, "is_primary_key": FLAG, "default": TEXT}
 )  # fmt: skip
+PARTITION_COLUMNS: dict[str, pa.DataType] = {"partition_index": WHOLE}
+"""Of a partition column, its place among them from 0; DESCRIBE shows it of partitioned tables only."""
 _STORAGE = ("storage_id", "storage_name", "description", "storage_type", "base_directory", "shared_tables_template")
 _USER = ("user_id", "password_hash", "role", "email", "auth_type", "auth_data", "storage_mode", "storage_id")
 _TABLE = texts("namespace_id", "table_name", "table_type", "storage_id", "options")
@@ -185,7 +189,7 @@ LISTINGS: dict[str, Listing] = {
     ),
     "users": Listing(texts(*_USER) | dict.fromkeys(("created_at", "updated_at", "deleted_at"), MOMENT), _users),
     "tables": Listing(_TABLE | {"version": WHOLE, "created_at": MOMENT}, _tables),
-    "columns": Listing(texts("namespace_id", "table_name") | dict(COLUMN_COLUMNS), _columns),
+    "columns": Listing(texts("namespace_id", "table_name") | COLUMN_COLUMNS | PARTITION_COLUMNS, _columns),
     "schemas": Listing(
         texts("table_id", "namespace_id", "table_name", "table_type")
         | _SCHEMA

@@ -1,0 +1,68 @@
+"""Begins a scope's table before it has rows, at version 0; above a fence, where an earlier table was dropped or erased."""
+
+from __future__ import annotations
+
+from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.ownership import PROPERTY, owner_of
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.snapshot import first_snapshot
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.errors import Conflict
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+CREATE = "CREATE TABLE"
+"""Delta's own name for the operation."""
+
+_ATTEMPTS = 20
+
+
+def begin_table(target: ScopeTarget, by: Committer) -> Steps[ScopeTable]:
+    """Opens the scope's table, which is begun where it does not exist. May be repeated, and by several processes at once.
+
+    Raises:
+        Conflict: others kept committing; it is being moved, or swept; or it was looked up too long ago (`TooLate`).
+        Corrupt: as `open_scope`.
+    """
+    for _ in range(_ATTEMPTS):
+        table = open_scope(target)
+        check_not_frozen(table, target)
+        check_whole(table, target.location)
+        if table is not None and _has_begun(table, target):
+            return table
+        try:
+            yield from _begin(table, target, by)
+        except TooLate:
+            raise
+        except Conflict:
+            continue
+    raise Conflict(f"{target.scope} was committed to {_ATTEMPTS} times while its table was to begin; try again")
+
+
+def _has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
+    """Whether it is no fence. A table of others, which has files at least, is taken over by the first flush."""
+    if table.has_files:
+        return True
+    if table.is_swept:
+        raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
+    newest = CommitLog(open_store(target.location)).read(table.version)
+    return newest is None or not is_fence(newest)
+
+
+def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Steps[None]:
+    now = by.clock()
+    stamp = CommitStamp(by.job_id, CREATE, app_id=target.app_id, user=target.scope.user)
+    if table is None:
+        made = yield from create_table(target, (), stamp, None, since=by.since, now=now)
+        write_manifest(target, first_snapshot(made, (), target.app_id, now), now=now)
+        return
+    owner = owner_of(target)
+    named = (PROPERTY, owner) if owner else None
+    made = yield from table.commit((), (), schema=target.schema, stamp=stamp, since=by.since, now=now, property=named)
+    write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
