@@ -14,7 +14,7 @@ from typing import Literal, TypedDict
 from lakewarden.access.rights import TableAct
 
 Operation = Literal[
-    "flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "import", "move", "repair"
+    "flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "import", "move", "repair", "write"
 ]
 Queueable = Literal["flush", "compact", "evict", "optimize", "export", "move"]
 Plannable = Literal["flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "move", "repair"]
@@ -227,6 +227,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         options=_takes("user", "restored"),
         procedure="lakewarden.repair.procedure",
     ),
+    "write": OperationSpec("WR", "Write rows straight into a table's Delta table, past the write log"),
 }
 """In the order in which the command line and the reference list them."""
 

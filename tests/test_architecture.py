@@ -62,9 +62,9 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
     procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
-    assert set(SPECS) - procedures == {"import", "repair"}
+    assert set(SPECS) - procedures == {"import", "repair", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
-    assert set(SPECS) - jobs == {"drop", "import", "repair"}
+    assert set(SPECS) - jobs == {"drop", "import", "repair", "write"}
 
 
 _NAMED_BY = {

@@ -16,13 +16,13 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
-from lakewarden.delta.ownership import PROPERTY, copied_from, owner_of
+from lakewarden.delta.ownership import owner_to_set
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_file
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
-from lakewarden.errors import Conflict, Corrupt, Unsupported
+from lakewarden.errors import Conflict, Unsupported
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
@@ -187,19 +187,6 @@ class ColdApply:
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(file.path for file in files)
 
-    def _own(self) -> tuple[str, str] | None:
-        """Returns the property that says whose table it is, if the table does not have it yet.
-
-        Raises:
-            Corrupt: its commits say that it belongs to another scope.
-        """
-        owner = owner_of(self._target)
-        if self.table is None or not owner or self.table.property(PROPERTY) == owner:
-            return None
-        if wrong := copied_from(self.table, self._target):
-            raise Corrupt(f"the table at {self._target.uri} was copied there: {wrong}")
-        return PROPERTY, owner
-
     def _change(self, rows: pa.Table) -> Change:
         if self.table is None:
             return fresh(self._target, rows)
@@ -221,7 +208,7 @@ class ColdApply:
             now=now,
             transaction=transaction,
             batch=batch,
-            property=self._own(),
+            property=owner_to_set(self.table, self._target),
             reach=self._reach,
         )
         return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)

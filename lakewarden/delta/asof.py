@@ -11,9 +11,6 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.open import open_store
 
-_RESTORE = "RESTORE"
-
-
 @dataclass(frozen=True)
 class Base:
     """A version that contains nothing of the log beyond `settled`."""
@@ -30,20 +27,20 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
     """Finds the newest version without any row of the log beyond `seq`.
 
     Args:
-        rewound: a `_seq` that was given after the last restore; None when unknown.
+        rewound: a `_seq` that was given after the last restore or direct change of rows; None when unknown.
 
     Raises:
-        InvalidArgument: the table was restored since, or its log does not reach back that far.
+        InvalidArgument: the table was restored or changed directly since, or its log does not reach back that far.
     """
     version: int | None = table.version
     oldest = table.version + 1
     later: list[CommitStamp] = []
     for entry in walk(open_store(table.location), table.version):
         oldest, stamp = entry.version, entry.stamp
-        if entry.operation == _RESTORE and (rewound is None or seq < rewound):
+        if stamp is not None and stamp.sets_back and (rewound is None or seq < rewound):
             raise InvalidArgument(
-                f"version {entry.version} restored the rows after _seq {seq} was given: the delivered rows are no longer valid;"
-                " subscribe without from_seq"
+                f"version {entry.version} ({entry.operation}) changed rows after _seq {seq} was given: the delivered rows are no"
+                " longer valid; subscribe without from_seq"
             )
         if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
             return Base(version, NOTHING, tuple(later))

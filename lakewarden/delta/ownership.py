@@ -35,6 +35,20 @@ def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
         )
 
 
+def owner_to_set(table: ScopeTable, target: ScopeTarget) -> tuple[str, str] | None:
+    """Returns the property for a commit on the scope's table, if the table does not have it yet.
+
+    Raises:
+        Corrupt: its commits say that it belongs to another scope.
+    """
+    owner = owner_of(target)
+    if not owner or table.property(PROPERTY) == owner:
+        return None
+    if wrong := copied_from(table, target):
+        raise Corrupt(f"the table at {target.uri} was copied there: {wrong}")
+    return PROPERTY, owner
+
+
 def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
     """Returns where the table came from, if its last flush was another scope's; empty when it is `target`'s own.
 

@@ -13,6 +13,9 @@ ORDINALS = 1 << 20
 
 _SHIFT = 28
 
+WHOLE = 1 << _SHIFT
+"""The number of rows that one position can number: of a direct write, whose rows are in no bucket."""
+
 NOTHING = -1
 """The position, and the `_seq`, before the first one."""
 

@@ -180,8 +180,13 @@ class TableLog(LogReader, Protocol):
         """Accepts the user's writes again; their `_seq` is higher than every old one. Idempotent."""
         ...
 
-    def note_rewound(self, marks: Sequence[str]) -> None:
-        """Notes that a restore changed the rows of users (by keyed hash), which no row of the log says. Takes a position.
+    def take_position(self) -> int:
+        """Takes a position for a write that goes past the log: no row of the log has it. Raises as `note_rewound`."""
+        ...
+
+    def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
+        """Notes that the rows of users (by keyed hash) changed before this position was taken, which no row of the log says;
+        without a position, takes one.
 
         Raises:
             NotFound: the table was dropped.

@@ -32,9 +32,6 @@ from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
-_RESTORE = "RESTORE"
-
-
 @dataclass(frozen=True)
 class Base:
     """The last version that can be read whole; `version` is None where there is none."""
@@ -48,7 +45,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Later:
-    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any is a restore."""
+    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any is a restore or a direct change of rows."""
 
     last_delete: int
     restored: bool
@@ -123,7 +120,7 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
         for entry in entries
         if entry.stamp is not None and entry.stamp.metrics.get("numTargetRowsDeleted", 0)
     ]
-    return Later(max(deletes, default=NOTHING), any(entry.operation == _RESTORE for entry in entries))
+    return Later(max(deletes, default=NOTHING), any(entry.stamp.sets_back for entry in entries if entry.stamp is not None))
 
 
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:

@@ -27,6 +27,7 @@ from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_c
 from lakewarden.rows.intake import Rows
 from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
+from lakewarden.table.direct import DirectWrites
 from lakewarden.table.filed import FiledRows, FileMode
 from lakewarden.table.intake import TableIntake
 from lakewarden.table.reader import TableReader
@@ -57,6 +58,11 @@ class TableClient:
     @cached_property
     def reader(self) -> TableReader:
         return TableReader(self.warehouse, self.table, self.log)
+
+    @cached_property
+    def direct(self) -> DirectWrites:
+        """Writes past the log."""
+        return DirectWrites(self.warehouse, self.table)
 
     @cached_property
     def _intake(self) -> TableIntake:

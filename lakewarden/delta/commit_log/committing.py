@@ -17,6 +17,9 @@ manifest.json, compactions, checkpoints and restores, and costs no look at the f
 SWEPT = "lakewarden/swept"
 """Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
 
+DIRECT_APP = "lakewarden/direct"
+"""Application id whose transaction version is the position of the log that the last direct write took (operations/direct)."""
+
 
 @dataclass(frozen=True)
 class Committer:

@@ -18,6 +18,10 @@ ERASE = "ERASE"
 SWEEP = "SWEEP"
 """Of the commit with which a fence ends (delta/lifecycle/sweep.py)."""
 
+RESTORE = "RESTORE"
+_DIRECT = ("WRITE", "UPDATE", "DELETE", "MERGE", "TRUNCATE")
+"""Operations of direct writes (operations/direct)."""
+
 
 @dataclass(frozen=True)
 class CommitStamp:
@@ -36,6 +40,16 @@ class CommitStamp:
     log_rows: int | None = None
     app_id: str | None = None
     user: str | None = None
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is a direct write: it changed rows, and took none from the log."""
+        return self.app_id is not None and self.log_rows is None and self.operation in _DIRECT
+
+    @property
+    def sets_back(self) -> bool:
+        """Whether rows changed that subscribers may have seen, and no row of the log says so."""
+        return self.operation == RESTORE or (self.direct and self.parameters.get("mode") != "Append")
 
     def text(self) -> str:
         """The userMetadata; equal stamps have equal texts."""

@@ -77,6 +77,11 @@ def compact_name(new_id: NewId) -> str:
     return f"compact-{new_id()}.parquet"
 
 
+def direct_name(new_id: NewId) -> str:
+    """The name of a file of a direct write."""
+    return f"direct-{new_id()}.parquet"
+
+
 def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int | None = None) -> NewFile:
     """Writes rows (the newest schema's columns and `_seq`, in any order) as one data file of the scope.
 

@@ -158,10 +158,12 @@ class ObjectLog(ObjectReader):
             reach=reach,
         )
 
-    def note_rewound(self, marks: Sequence[str]) -> None:
+    def take_position(self) -> int:
         terms = self._terms
-        position = take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
-        note_rewound(self._store, self._log_id, marks, position)
+        return take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
+
+    def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
+        note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
 
     def give_up(self, faults: LogFaults) -> None:
         assert isinstance(faults, mend.LogFaults), "faults of a log of objects"

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
+from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.ownership import check_owner, copied_from
@@ -16,7 +17,7 @@ from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.log.position import LAST_POSITION, end_of
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.operations.fanout import fault_of
 from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import stray_files
@@ -138,6 +139,8 @@ def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str
     if watermark is not None and watermark > task.log_end:
         where = f"its watermark {watermark} is beyond the log's end {task.log_end}"
         return f"{where}: the table was copied, or is another warehouse's"
-    if newest is not None and watermark is not None and newest > watermark:
-        return f"it has a row of _seq {newest}, beyond its watermark {watermark}"
+    direct = table.watermark(DIRECT_APP)
+    known = max(NOTHING if watermark is None else watermark, NOTHING if direct is None else end_of(direct))
+    if newest is not None and known != NOTHING and newest > known:
+        return f"it has a row of _seq {newest}, beyond its watermark {known}"
     return ""

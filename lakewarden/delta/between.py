@@ -1,0 +1,59 @@
+"""What the commits between two versions of a table did, for a commit that lost against them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from lakewarden.delta.commit_log.commits import commit_name
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.storage.objects import Missing, ObjectStore
+
+Partition = Mapping[str, str | None]
+"""The values of a partition as Delta's log has them, by column; empty in a table without partitions."""
+
+
+@dataclass(frozen=True)
+class Between:
+    """The commits after one version, up to another."""
+
+    removed: frozenset[str]
+    """Paths of the files that they removed, for whatever reason."""
+    partitions: tuple[Partition, ...]
+    """The partitions in which they added or removed rows."""
+    bar: str = ""
+    """Why nothing that was made for the earlier version may follow them; empty where it may."""
+
+
+def between(store: ObjectStore, since: int, newest: int) -> Between:
+    """Reads the commits after version `since`, up to `newest`."""
+    removed: set[str] = set()
+    partitions: dict[str, Partition] = {}
+    bar = ""
+    for version in range(since + 1, newest + 1):
+        try:
+            text = store.get(commit_name(version))
+        except Missing:
+            return Between(frozenset(), (), f"version {version} is no longer in the log")
+        for line in text.splitlines():
+            action = json.loads(line)
+            bar = bar or _bar(action)
+            found = action.get("add") or action.get("remove") or {}
+            if "remove" in action:
+                removed.add(unquote(found["path"]))
+            if found.get("dataChange", True) and found:
+                values = found.get("partitionValues") or {}
+                partitions[json.dumps(values, sort_keys=True)] = values
+    return Between(frozenset(removed), tuple(partitions.values()), bar)
+
+
+def _bar(action: Mapping[str, Mapping[str, object]]) -> str:
+    if "metaData" in action or "protocol" in action:
+        return "the table's columns or properties were changed"
+    info = action.get("commitInfo", {})
+    text = info.get("userMetadata")
+    stamp = CommitStamp.parse(text if isinstance(text, str) else None)
+    operation = str(info.get("operation", "")) if stamp is None else stamp.operation
+    return "a vacuum started" if operation.startswith("VACUUM") else ""

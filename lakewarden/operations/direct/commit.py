@@ -1,0 +1,189 @@
+"""The commit of a direct write: strict, on the version that it was made for, or again where others came first.
+
+What lost goes on top as it is if the commits between touched nothing that it read. Otherwise it runs again on what is there
+now, at most `_RUNS` times more: a flush wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakewarden.clock import Clock
+from lakewarden.delta.between import between
+from lakewarden.delta.commit_log.committing import DIRECT_APP, TooLate
+from lakewarden.delta.create import create_table
+from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.manifest import write_manifest
+from lakewarden.delta.ownership import owner_to_set
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.snapshot import Snapshot, first_snapshot
+from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.direct.effects import Draft, Effect, carried
+from lakewarden.operations.direct.outputs import Numbers, Outputs
+from lakewarden.operations.direct.stamp import stamp_of
+from lakewarden.operations.direct.value import Batches
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+_RUNS = 3
+"""How often a write runs again."""
+
+_COMMITS = 100
+"""Others' commits that may come between, each of which touched nothing that the write read."""
+
+
+@dataclass(frozen=True)
+class DirectWrite:
+    """A direct write as it was requested."""
+
+    operation: str
+    """As history names it: Spark's word."""
+    effect: Effect
+    batches: Batches = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The version that a direct write made, or that it found where it had nothing to do (`committed` is False)."""
+
+    snapshot: Snapshot | None
+    draft: Draft
+    rows: int
+    """The rows that were given."""
+    committed: bool
+
+
+class DirectCommit:
+    """One direct write on its way into a scope's table. `still` raises where the place is no longer the table's."""
+
+    def __init__(
+        self,
+        target: ScopeTarget,
+        write: DirectWrite,
+        numbers: Numbers,
+        outputs: Outputs,
+        *,
+        job_id: str,
+        planned_at: datetime,
+        clock: Clock,
+        still: Callable[[], None],
+        announce: Callable[[], None],
+        reach: Reach = no_faults,
+    ) -> None:
+        self._target = target
+        self._write = write
+        self._numbers = numbers
+        self._outputs = outputs
+        self._job_id = job_id
+        self._planned_at = planned_at
+        self._clock = clock
+        self._still = still
+        self._announce = announce
+        self._reach = reach
+
+    def steps(self) -> Steps[Landed]:
+        """Commits the write.
+
+        Raises:
+            Conflict: others changed what it reads each time that it ran; nothing was changed.
+        """
+        with ExitStack() as undo:
+            undo.callback(self._outputs.discard)
+            try:
+                landed = yield from self._landed()
+            except StorageUnavailable:
+                undo.pop_all()  # the commit may exist all the same
+                raise
+            if landed.committed:
+                undo.pop_all()
+            return landed
+
+    def _landed(self) -> Steps[Landed]:
+        given = self._outputs.fresh(self._write.batches)
+        self._reach("direct:written")
+        table, draft = self._open(), Draft()
+        for run in range(_RUNS + 1):
+            if run:
+                self._outputs.discard(draft.adds)
+                self._numbers.renew()
+            draft = self._draft(table)
+            self._reach("direct:drafted")
+            if draft.empty and not given:
+                return Landed(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
+            table, snapshot = yield from self._committed(table, draft, given)
+            if snapshot is not None:
+                return Landed(snapshot, draft, sum(file.rows for file in given), committed=True)
+        raise Conflict(
+            f"{self._target.scope}: others changed the rows that the {self._write.operation} reads {_RUNS + 1} times while it ran;"
+            " nothing was changed, try again"
+        )
+
+    def _draft(self, table: ScopeTable | None) -> Draft:
+        if table is None or not table.files():
+            return Draft()
+        return carried(table, self._target, self._write.effect.draft(table, self._target, self._outputs), self._outputs)
+
+    def _open(self) -> ScopeTable | None:
+        table = open_scope(self._target)
+        check_not_frozen(table, self._target)
+        check_whole(table, self._target.location)
+        if table is not None and table.is_swept:
+            raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
+        self._still()
+        return table
+
+    def _committed(
+        self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]
+    ) -> Steps[tuple[ScopeTable | None, Snapshot | None]]:
+        """Returns the version that was made; or, where the draft is no longer right, the newest table and None."""
+        since = table
+        for _ in range(_COMMITS):
+            self._announce()
+            try:
+                return table, (yield from self._commit(table, draft, given))
+            except TooLate:
+                raise
+            except Conflict:
+                table = self._open()
+            if since is None or table is None or not self._stands(draft, since, table):
+                return table, None
+        raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")
+
+    def _stands(self, draft: Draft, since: ScopeTable, table: ScopeTable) -> bool:
+        found = between(open_store(table.location), since.version, table.version)
+        return not found.bar and self._write.effect.stands(draft, found)
+
+    def _commit(self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]) -> Steps[Snapshot]:
+        now, adds, target = self._clock(), (*given, *draft.adds), self._target
+        stamp = stamp_of(self._write.operation, self._write.parameters, target, self._job_id, given, draft)
+        transaction = (DIRECT_APP, self._numbers.position)
+        self._reach("direct:committing")
+        if table is None:
+            made = yield from create_table(
+                target, adds, stamp, transaction, since=self._planned_at, now=now, reach=self._reach
+            )
+            snapshot = first_snapshot(made, adds, target.app_id, now)
+        else:
+            made = yield from table.commit(
+                adds,
+                draft.removes,
+                schema=target.schema,
+                stamp=stamp,
+                since=self._planned_at,
+                now=now,
+                transaction=transaction,
+                property=owner_to_set(table, target),
+                reach=self._reach,
+            )
+            snapshot = table.snapshot(target.app_id).after(made, adds, draft.removes, now)
+        self._reach("direct:committed")
+        write_manifest(target, snapshot, now=now)
+        return snapshot

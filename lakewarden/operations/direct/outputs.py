@@ -1,0 +1,114 @@
+"""The files that a direct write makes, and the `_seq` of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.clock import NewId
+from lakewarden.delta.parquet.files import NewFile, direct_name, write_file
+from lakewarden.delta.parquet.schema import SEQ, rows_schema
+from lakewarden.log.position import WHOLE, end_of, seq_of
+from lakewarden.operations.direct.value import Batches
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
+
+
+class Numbers:
+    """Gives rows their `_seq`: the numbers of one position of the log, and of further ones where a write has more rows.
+
+    A position is taken when the first number is needed, so a write that changes nothing takes none.
+    """
+
+    def __init__(self, take: Callable[[], int]) -> None:
+        """`take` takes the next position of the log."""
+        self._take = take
+        self._position: int | None = None
+        self._given = 0
+
+    @property
+    def position(self) -> int:
+        """The last position that was taken."""
+        if self._position is None:
+            self._position, self._given = self._take(), 0
+        return self._position
+
+    @property
+    def end(self) -> int:
+        """The last possible `_seq` that was given."""
+        return end_of(self.position)
+
+    def renew(self) -> None:
+        """The rows that come next have higher numbers than any that is in the table now."""
+        self._position = None
+
+    def numbered(self, rows: pa.Table) -> pa.Table:
+        """Returns the rows with their `_seq`."""
+        parts = [pa.array([], pa.int64())]
+        left = rows.num_rows
+        while left:
+            if self._given == WHOLE:
+                self.renew()
+            first = seq_of(self.position, self._given)
+            count = min(left, WHOLE - self._given)
+            parts.append(pa.array(np.arange(first, first + count)))
+            self._given += count
+            left -= count
+        return rows.append_column(SEQ, pa.chunked_array(parts, pa.int64()))
+
+
+class Outputs:
+    """Writes data files that no commit names yet."""
+
+    def __init__(self, target: ScopeTarget, numbers: Numbers, new_id: NewId) -> None:
+        self._target = target
+        self._numbers = numbers
+        self._new_id = new_id
+        self._made: list[NewFile] = []
+
+    def fresh(self, batches: Batches) -> tuple[NewFile, ...]:
+        """Writes new rows, to files of about the table's target size, one after the other."""
+        size = self._target.target_file_size
+        return tuple(self.write(self.numbered(rows)) for rows in in_parts(batches, size) if rows.num_rows)
+
+    def numbered(self, rows: pa.Table) -> pa.Table:
+        schema = rows_schema(self._target.schema)
+        own = schema.remove(schema.get_field_index(SEQ))
+        return self._numbers.numbered(rows.select(own.names).cast(own))
+
+    def write(self, rows: pa.Table) -> NewFile:
+        """Writes rows that have their `_seq`."""
+        made = write_file(self._target, rows, direct_name(self._new_id))
+        self._made.append(made)
+        return made
+
+    def discard(self, files: tuple[NewFile, ...] | None = None) -> None:
+        """Deletes what no commit names: these files, or all that were written."""
+        gone = {file.path for file in (self._made if files is None else files)}
+        self._made = [file for file in self._made if file.path not in gone]
+        open_store(self._target.location).delete(sorted(gone))
+
+
+def in_parts(batches: Batches, size: int) -> Iterator[pa.Table]:
+    """Yields the rows in tables of about `size` bytes in memory; holds no more than one of them and one batch."""
+    held: list[pa.Table] = []
+    room = size
+    for batch in batches:
+        for piece in _pieces(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]), size):
+            if held and piece.nbytes > room:
+                yield pa.concat_tables(held)
+                held, room = [], size
+            held.append(piece)
+            room -= piece.nbytes
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _pieces(rows: pa.Table, size: int) -> Iterator[pa.Table]:
+    if not rows.num_rows:
+        return
+    step = max(1, rows.num_rows * size // max(rows.nbytes, 1))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)

@@ -1,0 +1,177 @@
+"""Direct writes: rows go straight into a SHARED table's Delta table by a strict commit, past the write log.
+
+Each takes a position of the log, by an empty segment, and gives its rows the numbers of that position. It leaves the
+watermark where it is: rows that are pending land on top of it at the next flush (docs/decisions/0047-direct-writes.md).
+"""
+
+from __future__ import annotations
+
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable, Unsupported
+from lakewarden.faults import Reach, no_faults
+from lakewarden.log.position import NOTHING
+from lakewarden.log.table_log import TableLog
+from lakewarden.operations.direct.commit import DirectCommit, DirectWrite, Landed
+from lakewarden.operations.direct.outputs import Numbers, Outputs
+from lakewarden.operations.direct.value import DirectResult
+from lakewarden.operations.floors import Noted, Standing, check_floor, known_of, raise_floors
+from lakewarden.operations.presence import Presence
+from lakewarden.operations.upkeep.rules import Rules
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.state.job import new_job_id
+from lakewarden.storage.durability import sync
+from lakewarden.storage.steps import alone
+from lakewarden.target import ScopeTarget
+from lakewarden.warehouse import Warehouse, find_table
+
+
+class DirectRun:
+    """One direct write into a table, from its look at the catalog until it is durable and noted."""
+
+    def __init__(self, warehouse: Warehouse, table: Table, write: DirectWrite, reach: Reach = no_faults) -> None:
+        """Raises:
+        Unsupported: not a SHARED table.
+        NotFound: the table was dropped.
+        Conflict: it is being moved.
+        """
+        if table.type != "SHARED":
+            raise Unsupported(f"{table.name} is a {table.type} table: its rows are written through its write log, by key")
+        self._warehouse = warehouse
+        self._log: TableLog = warehouse.log(table)
+        self._table = table
+        self._write = write
+        self._reach = reach
+        self._job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
+        self._planned_at = warehouse.clock()
+        self._target = self._look()
+        self._mark = warehouse.erasures.mark("")
+        self._announced: int | None = None
+        self._numbers = Numbers(self._log.take_position)
+
+    def run(self) -> DirectResult:
+        """Commits the write; durable when it returns.
+
+        Raises:
+            Conflict: others kept changing what it reads; nothing was changed.
+            NotFound: the table was dropped meanwhile.
+            StorageUnavailable: a storage failed; the message says so if the rows may be in the table anyway.
+        """
+        target = self._target
+        present = Presence.of([target])
+        present.check()
+        outputs = Outputs(target, self._numbers, self._warehouse.new_id)
+        commit = DirectCommit(
+            target,
+            self._write,
+            self._numbers,
+            outputs,
+            job_id=self._job_id,
+            planned_at=self._planned_at,
+            clock=self._warehouse.clock,
+            still=self._still,
+            announce=self._announce,
+            reach=self._reach,
+        )
+        landed = alone(commit.steps())
+        if landed.committed:
+            self._finish(landed, present)
+        return self._result(landed)
+
+    def _look(self) -> ScopeTarget:
+        catalog = self._warehouse.catalog.read()
+        table = find_table(catalog, self._table.name)
+        if table.id != self._table.id:
+            raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
+        self._warehouse.check_open(catalog, table, None)
+        return self._warehouse.target(catalog, Scope(table.name, None))
+
+    def _still(self) -> None:
+        """Called for each version that a commit is to follow. A drop that begins after it fences what is committed.
+
+        Raises:
+            Conflict: the table was moved, or its columns were changed.
+            NotFound: it was dropped.
+        """
+        now = self._look()
+        if now.location != self._target.location or now.schemas != self._target.schemas:
+            raise Conflict(f"{self._table.name} was moved, or its columns were changed, while it was written to; try again")
+
+    def _announce(self) -> None:
+        """Ends subscriptions before rows change, so that none goes on if this process dies between the commit and its note."""
+        position = self._numbers.position
+        if self._announced == position:
+            return
+        if self._target.floor is not None and self._target.root is not None:
+            check_floor(self._warehouse.state, Standing(self._target.floor, self._target.root, self._table.log_id, position))
+        if self._sets_back:
+            self._log.note_rewound([self._mark], position)
+        self._announced = position
+        self._reach("direct:announced")
+
+    @property
+    def _sets_back(self) -> bool:
+        stamp = CommitStamp("", self._write.operation, dict(self._write.parameters), app_id=self._target.app_id)
+        return stamp.sets_back
+
+    def _finish(self, landed: Landed, present: Presence) -> None:
+        """Makes the commit durable, and notes it on the floors and in the log.
+
+        Raises:
+            StorageUnavailable: that failed; the rows are in the table.
+        """
+        target = self._target
+        sync({self._warehouse.uri, target.root.location.uri if target.root is not None else target.uri})
+        self._reach("direct:synced")
+        report = self._report(landed)
+        judged = present.again().judged(target, "write", report)
+        try:
+            if judged.fault is not None:
+                raise StorageUnavailable(judged.reason)
+            known = known_of(target, report, Rules.of(self._warehouse.settings), self._warehouse.clock())
+            if known is not None:
+                floor = target.floor
+                positions = {} if floor is None else {floor.table_id: self._numbers.position}
+                raise_floors([Noted(target, known)], positions).check()
+            self._reach("direct:noted")
+            if self._sets_back:
+                self._log.note_rewound([self._mark])
+        except LakewardenError as error:
+            raise StorageUnavailable(
+                f"the {self._write.operation} of {target.scope} is version {report.version} of its table, but that could not be"
+                f" recorded: {error.message}; read the table before writing the rows again"
+            ) from error
+
+    def _report(self, landed: Landed) -> ScopeReport:
+        assert landed.snapshot is not None, "a commit makes a version"
+        draft, state = landed.draft, landed.snapshot.state
+        metrics = {
+            "rows_deleted": draft.deleted + draft.updated,
+            "files_removed": len(draft.removes),
+        }
+        return ScopeReport(
+            self._target.scope,
+            "write",
+            "done",
+            self._target.location,
+            version=state.version,
+            metrics=metrics,
+            state=state,
+            finished_at=self._warehouse.clock(),
+        )
+
+    def _result(self, landed: Landed) -> DirectResult:
+        draft, snapshot = landed.draft, landed.snapshot
+        return DirectResult(
+            version=None if snapshot is None else snapshot.version,
+            rows_inserted=landed.rows,
+            rows_updated=draft.updated,
+            rows_deleted=draft.deleted,
+            committed=landed.committed,
+            job_id=self._job_id,
+            last_seq=self._numbers.end if landed.committed else NOTHING,
+        )
+
+

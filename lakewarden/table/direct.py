@@ -1,0 +1,123 @@
+"""Writes straight into a table's Delta table, past the write log (operations/direct): SHARED tables only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import Table
+from lakewarden.delta.reading.bounds import Bound
+from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
+from lakewarden.operations.direct.commit import DirectWrite
+from lakewarden.operations.direct.effects import Keep, Replace, Revise
+from lakewarden.operations.direct.run import DirectRun
+from lakewarden.operations.direct.value import Batches, Decide, DirectResult
+from lakewarden.operations.fanout import Sized, in_process
+from lakewarden.operations.flush.run import FlushTask, flush_scopes
+from lakewarden.operations.flush.wanted import Only
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.storage.steps import Steps
+from lakewarden.warehouse import Warehouse
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class DirectWrites:
+    """The direct writes of one table. Each is one Delta commit, durable when the call returns.
+
+    Rows that are pending in the log stay there: the next flush puts them on top of what a direct write did.
+    """
+
+    warehouse: Warehouse
+    table: Table
+
+    def append(self, batches: Batches) -> DirectResult:
+        """Adds rows to a table without a primary key.
+
+        Args:
+            batches: the columns of the newest schema, checked and complete (`TableClient.completed`). Read once, in bounded memory.
+
+        Raises:
+            Unsupported: the table has a primary key, or is not SHARED.
+            Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
+        """
+        if self.table.schema.primary_key:
+            raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
+        return self._run(DirectWrite("WRITE", Keep(), batches, {"mode": "Append"}))
+
+    def overwrite(self, batches: Batches, *, predicate: str = "", operation: str = "WRITE") -> DirectResult:
+        """Replaces all rows. With a primary key, pending rows are flushed first.
+
+        Args:
+            batches: as in `append`; none empties the table.
+            predicate: as text, for the history.
+            operation: for the history: `WRITE`, or `TRUNCATE`.
+
+        Raises:
+            ConstraintViolation: a key is there twice; nothing was changed.
+            Unsupported: the table is not SHARED.
+            Conflict, NotFound, StorageUnavailable: as `DirectRun.run`; or the pending rows could not be flushed.
+        """
+        key = self.table.schema.primary_key
+        if key:
+            self._drain()
+            batches = _each_key_once(batches, key)
+        parameters = {"mode": "Overwrite"} | ({"predicate": predicate} if predicate else {})
+        return self._run(DirectWrite(operation, Replace(), batches, parameters))
+
+    def edit(self, decide: Decide, *, operation: str, predicate: str, bounds: Sequence[Bound] = ()) -> DirectResult:
+        """Changes rows, file by file: each file that `decide` changes is written again.
+
+        Args:
+            decide: takes one file's rows, with `_seq`, and returns what leaves and what comes. Called again where others
+                changed the table meanwhile.
+            operation: `UPDATE`, `DELETE` or `MERGE`, for the history.
+            predicate: as text, for the history.
+            bounds: files that can have no row within them are not read.
+
+        Raises:
+            Unsupported: the table is not SHARED; or another writer left deletion vectors.
+            Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
+        """
+        return self._run(DirectWrite(operation, Revise(decide, tuple(bounds)), (), {"predicate": predicate}))
+
+    def _run(self, write: DirectWrite) -> DirectResult:
+        return DirectRun(self.warehouse, self.table, write).run()
+
+    def _drain(self) -> None:
+        """Raises:
+        Conflict: rows stayed in the log.
+        """
+        for report in flush_scopes(self.warehouse, _here, _too_large, Only({Scope(self.table.name, None)})):
+            if report.fault is not None:
+                raise Conflict(f"the pending rows of {self.table.name} have to be flushed before an overwrite: {report.reason}")
+
+
+def _here(work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+    return in_process(work, items, lambda _done: None)
+
+
+def _too_large(task: FlushTask) -> ScopeReport:
+    raise Conflict(f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark: flush the table first")
+
+
+def _each_key_once(batches: Batches, key: Sequence[str]) -> Iterator[pa.Table | pa.RecordBatch]:
+    """The same batches; keeps their keys in memory.
+
+    Raises:
+        ConstraintViolation: at the end, if a key came twice.
+    """
+    seen: list[pa.Table] = []
+    for batch in batches:
+        rows = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        seen.append(rows.select(list(key)))
+        yield batch
+    keys = pa.concat_tables(seen) if seen else None
+    if keys is not None and keys.group_by(list(key)).aggregate([]).num_rows < keys.num_rows:
+        raise ConstraintViolation(f"a key ({', '.join(key)}) is among the rows twice: each row of the table has its own")
