@@ -11,6 +11,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.log.position import NOTHING
 from lakewarden.storage.open import open_store
 
+
 @dataclass(frozen=True)
 class Base:
     """A version that contains nothing of the log beyond `settled`."""
@@ -39,8 +40,8 @@ def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> Ba
         oldest, stamp = entry.version, entry.stamp
         if stamp is not None and stamp.sets_back and (rewound is None or seq < rewound):
             raise InvalidArgument(
-                f"version {entry.version} ({entry.operation}) changed rows after _seq {seq} was given: the delivered rows are no"
-                " longer valid; subscribe without from_seq"
+                f"version {entry.version} ({entry.operation}) restored or changed rows after _seq {seq} was given: what was"
+                " delivered no longer holds; subscribe without from_seq"
             )
         if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
             return Base(version, NOTHING, tuple(later))

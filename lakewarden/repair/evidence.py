@@ -32,6 +32,7 @@ from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
+
 @dataclass(frozen=True)
 class Base:
     """The last version that can be read whole; `version` is None where there is none."""
@@ -45,7 +46,8 @@ class Base:
 
 @dataclass(frozen=True)
 class Later:
-    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any is a restore or a direct change of rows."""
+    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any set rows back
+    (`CommitStamp.sets_back`)."""
 
     last_delete: int
     restored: bool

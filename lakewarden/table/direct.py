@@ -41,7 +41,7 @@ class DirectWrites:
         """Adds rows to a table without a primary key.
 
         Args:
-            batches: the columns of the newest schema, checked and complete (`TableClient.completed`). Read once, in bounded memory.
+            batches: the columns of the newest schema, checked and complete (`TableClient.completed`). Read once, as they come.
 
         Raises:
             Unsupported: the table has a primary key, or is not SHARED.

@@ -122,8 +122,8 @@ class DirectCommit:
             if snapshot is not None:
                 return Landed(snapshot, draft, sum(file.rows for file in given), committed=True)
         raise Conflict(
-            f"{self._target.scope}: others changed the rows that the {self._write.operation} reads {_RUNS + 1} times while it ran;"
-            " nothing was changed, try again"
+            f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the {_RUNS + 1} times that it"
+            " ran; nothing was changed, try again"
         )
 
     def _draft(self, table: ScopeTable | None) -> Draft:
@@ -167,9 +167,7 @@ class DirectCommit:
         transaction = (DIRECT_APP, self._numbers.position)
         self._reach("direct:committing")
         if table is None:
-            made = yield from create_table(
-                target, adds, stamp, transaction, since=self._planned_at, now=now, reach=self._reach
-            )
+            made = yield from create_table(target, adds, stamp, transaction, since=self._planned_at, now=now, reach=self._reach)
             snapshot = first_snapshot(made, adds, target.app_id, now)
         else:
             made = yield from table.commit(

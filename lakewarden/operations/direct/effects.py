@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +105,7 @@ class Revise:
         return not since.partitions and not inputs & since.removed
 
 
-def _without(rows: pa.Table, gone: pa.Array) -> pa.Table:
+def _without(rows: pa.Table, gone: pa.Array[Any]) -> pa.Table:
     stay = np.ones(rows.num_rows, np.bool_)
     stay[gone.to_numpy(zero_copy_only=False)] = False
     return rows.filter(pa.array(stay))
@@ -126,4 +126,3 @@ def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outpu
     adds = [outputs.write(rows) for file in left if (rows := read_files(table, [file], target.schemas)).num_rows]
     copied = draft.copied + sum(file.rows for file in adds)
     return Draft((*draft.adds, *adds), (*draft.removes, *left), draft.updated, draft.deleted, copied)
-

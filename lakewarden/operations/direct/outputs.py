@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,14 +47,14 @@ class Numbers:
 
     def numbered(self, rows: pa.Table) -> pa.Table:
         """Returns the rows with their `_seq`."""
-        parts = [pa.array([], pa.int64())]
+        parts: list[pa.Array[Any]] = []
         left = rows.num_rows
         while left:
             if self._given == WHOLE:
                 self.renew()
             first = seq_of(self.position, self._given)
             count = min(left, WHOLE - self._given)
-            parts.append(pa.array(np.arange(first, first + count)))
+            parts.append(pa.array(np.arange(first, first + count), pa.int64()))
             self._given += count
             left -= count
         return rows.append_column(SEQ, pa.chunked_array(parts, pa.int64()))

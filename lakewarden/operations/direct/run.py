@@ -6,7 +6,6 @@ watermark where it is: rows that are pending land on top of it at the next flush
 
 from __future__ import annotations
 
-
 from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable, Unsupported
@@ -173,5 +172,3 @@ class DirectRun:
             job_id=self._job_id,
             last_seq=self._numbers.end if landed.committed else NOTHING,
         )
-
-
