@@ -38,7 +38,7 @@ Run = Callable[..., list[Any]]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("wheel")
-    _told([_uv(), "build", "--quiet", "--wheel", "--out-dir", str(home), str(_ROOT)], home)
+    _output_of([_uv(), "build", "--quiet", "--wheel", "--out-dir", str(home), str(_ROOT)], home)
     (found,) = home.glob("lakewarden-*.whl")
     return found
 
@@ -46,19 +46,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path) -> Path:
     """An environment that holds the wheel and what it says that it needs."""
-    return _environment(wheel.parent / "env", str(wheel))
+    return _environment(wheel.parent / "env", (), str(wheel))
 
 
 @pytest.fixture(scope="module")
 def with_dagster(wheel: Path) -> Path:
     """An environment with the extras, and the tools with which Dagster makes a project."""
     tools = [f"{name}=={version('dagster')}" for name in ("dagster", "dagster-dg-cli", "create-dagster")]
-    return _environment(wheel.parent / "extras", f"{wheel}[dagster,demo]", *tools)
+    return _environment(wheel.parent / "extras", ("dagster", "demo"), f"{wheel}[dagster,demo]", *tools)
 
 
-def _environment(place: Path, *packages: str) -> Path:
-    _told([_uv(), "venv", "--quiet", "--python", sys.executable, str(place)], place.parent)
-    _told([_uv(), "pip", "install", "--quiet", "--python", str(place / "bin" / "python"), *packages], place.parent)
+def _environment(place: Path, extras: tuple[str, ...], *packages: str) -> Path:
+    """Installs what the lock names first, by its hashes: without them uv builds pyspark again, 1.3 GB in its cache each time."""
+    _output_of([_uv(), "venv", "--quiet", "--python", sys.executable, str(place)], place.parent)
+    locked = place.parent / f"{place.name}.txt"
+    wanted = [f"--extra={extra}" for extra in extras]
+    export = [_uv(), "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-project", *wanted, "--project", str(_ROOT)]
+    _output_of([*export, "--output-file", str(locked)], place.parent)
+    install = [_uv(), "pip", "install", "--quiet", "--python", str(place / "bin" / "python")]
+    _output_of([*install, "--requirement", str(locked)], place.parent)
+    _output_of([*install, *packages], place.parent)
     return place
 
 
@@ -72,12 +79,12 @@ def run(installed: Path, tmp_path: Path) -> Run:
 
     def run(*arguments: str, **settings: str) -> list[Any]:
         command = [str(installed / "bin" / "lakewarden"), "--warehouse", "lake", "--format", "json", *arguments]
-        return [json.loads(line) for line in _told(command, tmp_path, **settings).splitlines()]
+        return [json.loads(line) for line in _output_of(command, tmp_path, **settings).splitlines()]
 
     return run
 
 
-def _told(command: list[str], home: Path, **settings: str) -> str:
+def _output_of(command: list[str], home: Path, **settings: str) -> str:
     done = subprocess.run(command, cwd=home, env=_clean() | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -112,7 +119,7 @@ with Lakehouse.open(sys.argv[1]) as lake:
 @pytest.mark.spark
 def test_it_flushes_a_hundred_scopes_on_spark(run: Run, installed: Path, tmp_path: Path) -> None:
     run("sql", _NOTES)
-    _told([str(installed / "bin" / "python"), "-c", _WRITE, str(tmp_path / "lake")], tmp_path)
+    _output_of([str(installed / "bin" / "python"), "-c", _WRITE, str(tmp_path / "lake")], tmp_path)
     (reports,) = run("flush", "app.notes", LAKEWARDEN_FLUSH__IN_PROCESS_BELOW="1")
     assert [report["outcome"] for report in reports] == ["done"] * 100
     assert run("sql", "--user", "u7", "--role", "user", "SELECT * FROM app.notes")[0]["rows"] == [{"id": 1, "body": "7"}]
@@ -124,7 +131,7 @@ _ASSETS = {"query": "{ assetNodes { assetKey { path } } workspaceOrError { ... o
 @pytest.mark.dagster
 def test_the_demo_and_the_pages_need_no_checkout(with_dagster: Path, tmp_path: Path) -> None:
     program = str(with_dagster / "bin" / "lakewarden")
-    _told([program, "demo", "--aircraft", "3"], tmp_path)
+    _output_of([program, "demo", "--aircraft", "3"], tmp_path)
     port = free_port()
     command = [program, "ui", "--port", str(port)]
     with subprocess.Popen(command, cwd=tmp_path, env=_clean(), stdout=subprocess.PIPE, text=True) as pages:
@@ -178,12 +185,12 @@ def test_a_project_of_dg_has_two_warehouses_and_an_asset_behind_one(with_dagster
             "PYTHONPATH": str(project / "src"),
             "LAKE_US": str(tmp_path / "us"),
         }
-        return _told(
+        return _output_of(
             [str(with_dagster / "bin" / command[0]), *command[1:]], project if project.exists() else tmp_path, **settings
         )
 
     project = tmp_path / "pipelines"
-    _told([str(with_dagster / "bin" / "python"), "-c", _TWO_LAKES], tmp_path)
+    _output_of([str(with_dagster / "bin" / "python"), "-c", _TWO_LAKES], tmp_path)
     output_of("create-dagster", "project", "pipelines", "--no-uv-sync")
     assert "lakewarden.dagster.WarehouseComponent" in output_of("dg", "list", "components", "--package", "lakewarden", "--json")
     output_of("dg", "scaffold", "defs", "lakewarden.dagster.WarehouseComponent", "eu", "--warehouse", str(tmp_path / "eu"))

@@ -22,12 +22,13 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
-from lakewarden.log.objects.cut import Cut, newest_cut, read_cut
+from lakewarden.log.objects.cut import Cut, Kept, newest_cut, read_cut
 from lakewarden.log.objects.cuts.advance import advance
 from lakewarden.log.objects.cuts.next_cut import cut_without
 from lakewarden.log.objects.cuts.settle import make_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.put import PROBES
+from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
 from lakewarden.log.objects.segments.segment import read_carry
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
@@ -76,6 +77,7 @@ def leave_out(
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
     """
     cache = HeaderCache()
+    history: dict[Kept, Header] = {}  # read once: with a read of all for each try, others who settle would come first every time
     target = _fill(store, log_id, new_id, segment_format)
     reach("erase:filled")
     for _ in range(_ATTEMPTS):
@@ -89,11 +91,11 @@ def leave_out(
         if user in view.pending:
             found(view.pending[user])
         try:
-            history = {kept: read_carry(store, kept.key) for kept in view.cut.history}
+            history = {kept: history.get(kept) or read_carry(store, kept.key) for kept in view.cut.history}
             make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach, segment_format)
         except Missing as gone:  # others cleaned away what was to be copied
             check_given_up(store, view, gone)
-            cache = HeaderCache()
+            cache, history = HeaderCache(), {}
     raise Conflict(f"log {log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; try again")
 
 
