@@ -57,14 +57,15 @@ def with_dagster(wheel: Path) -> Path:
 
 
 def _environment(place: Path, extras: tuple[str, ...], *packages: str) -> Path:
-    """Installs what the lock names first, by its hashes: without them uv builds pyspark again, 1.3 GB in its cache each time."""
+    """Installs what the lock names first: `make setup` has left it in uv's cache, pyspark as it was built there."""
     _output_of([_uv(), "venv", "--quiet", "--python", sys.executable, str(place)], place.parent)
     locked = place.parent / f"{place.name}.txt"
-    wanted = [f"--extra={extra}" for extra in extras]
-    export = [_uv(), "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-project", *wanted, "--project", str(_ROOT)]
-    _output_of([*export, "--output-file", str(locked)], place.parent)
+    export = [_uv(), "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-project", "--project", str(_ROOT)]
+    _output_of([*export, *(f"--extra={extra}" for extra in extras), "--output-file", str(locked)], place.parent)
     install = [_uv(), "pip", "install", "--quiet", "--python", str(place / "bin" / "python")]
-    _output_of([*install, "--requirement", str(locked)], place.parent)
+    from_cache = [*install, "--offline", "--requirement", str(locked)]
+    if subprocess.run(from_cache, env=_clean(), capture_output=True, check=False).returncode != 0:
+        _output_of([*install, "--requirement", str(locked)], place.parent)  # a cache that was emptied since
     _output_of([*install, *packages], place.parent)
     return place
 
