@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from lakewarden.cli.context import invocation
 from lakewarden.cli.output import Cell, Row, cell, emit, progress
 from lakewarden.clock import from_millis
 from lakewarden.demo.journal import Stage, Step
+from lakewarden.settings import load_settings
+from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
     from lakewarden.delta.history import HistoryEntry
@@ -34,13 +37,12 @@ def demo(
     """
     from lakewarden.demo.story import tell  # imports Delta and Arrow, which other commands do not need
     from lakewarden.lakehouse import Lakehouse
-    from lakewarden.spark.java import require_java
 
     call = invocation(context)
+    if aircraft is None or aircraft >= load_settings(os.environ).flush.in_process_below:
+        require_java()  # before a warehouse is made, and rows that the flush would leave in its log
     screen = Screen(silent=call.as_json)
     with Lakehouse.open(call.warehouse, progress=screen.advance) as lake:
-        if aircraft is None or aircraft >= lake.warehouse.settings.flush.in_process_below:
-            require_java()  # before the rows are written, which the flush would leave in the log
         story = tell(lake, aircraft=aircraft, stage=screen)
     if call.as_json:
         emit([*_step_rows(story), *_table_rows(story), _summary_row(story, call.warehouse)], True)

@@ -24,6 +24,7 @@ from lakewarden.cli.ui.processes import end_session, running
 from lakewarden.clock import random_id
 from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
 from lakewarden.settings import Settings, load_settings
+from lakewarden.spark.java import require_java
 from lakewarden.storage.location import canonical
 
 _PACKAGE = Path(lakewarden.__file__).parent / "dagster"
@@ -65,6 +66,7 @@ def ui(
 ) -> None:
     """Open Dagster's pages for this warehouse, with sensors and schedules running. Ctrl-C stops it."""
     warehouse = canonical(invocation(context).warehouse)
+    _say_if_java_is_missing()
     address = _Address(host, port)
     command = [_dagster(), "dev", "-w", str(_PACKAGE / "workspace.yaml"), "--host", host, "--port", str(port)]
     home = prepare_home(dagster_home or Path(".dagster") / home_name(warehouse), _PACKAGE / SETTINGS)
@@ -81,6 +83,14 @@ def ui(
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
             status = process.wait()
     raise Internal(f"Dagster ended unexpectedly with status {status}; the end of its log: {_tail(home.log)}")
+
+
+def _say_if_java_is_missing() -> None:
+    """Before anything is made: the pages and flushes of few scopes need no Java."""
+    try:
+        require_java()
+    except Unsupported as missing:
+        print(f"{missing.message}. Without it, runs over many scopes or large ones fail.", file=sys.stderr, flush=True)
 
 
 def _end(former: Served | None) -> None:
