@@ -52,6 +52,7 @@ def _shown(record: dg.RunRecord) -> str:
 
 _CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _STEP_FAILED = "STEP_FAILURE"
+_WILL_RETRY = "dagster/will_retry"
 
 
 def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
@@ -63,4 +64,9 @@ def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: 
 def _is_cut_off(run: dg.DagsterRun) -> bool:
     tags = run.tags
     failed_itself = tags.get("dagster/failure_reason") == _STEP_FAILED  # an op that fails has booked before
-    return OPERATION in tags and not failed_itself and tags.get("dagster/will_retry") != "true"
+    return OPERATION in tags and not failed_itself and tags.get(_WILL_RETRY) != "true"
+
+
+def awaits_retry(run: dg.DagsterRun) -> bool:
+    """Whether the run failed, and the daemon has yet to request its retry."""
+    return run.tags.get(_WILL_RETRY) == "true" and "dagster/auto_retry_run_id" not in run.tags

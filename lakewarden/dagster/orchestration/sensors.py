@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -17,7 +17,7 @@ from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.queue import queue_sensor
-from lakewarden.dagster.orchestration.runs import UNDER_WAY, cut_off, holders, under_way
+from lakewarden.dagster.orchestration.runs import UNDER_WAY, awaits_retry, cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
 
@@ -42,6 +42,9 @@ _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _RUNS_SEEN = 500
 """Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
 
+
+_RETRIED_WITHIN = timedelta(minutes=2)
+"""A run that lost its process is left to its retry for so long: a flush in between would book newer commits before it."""
 
 _FEW = 50
 """Users who are looked up one by one; the partitions are read whole for more."""
@@ -91,15 +94,16 @@ def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime) -> li
     failed = instance.get_run_records(
         dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
     )
-    return [_run(instance, mount, record) for record in [*active, *failed]]
+    return [_run(instance, mount, record, now) for record in [*active, *failed]]
 
 
-def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord) -> FlushRun:
+def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord, now: datetime) -> FlushRun:
     run = record.dagster_run
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
-    return flush_run(named_by_run(instance, mount, run), seen_until, ended if run.is_finished else None)
+    at_work = not run.is_finished or (awaits_retry(run) and now - ended < _RETRIED_WITHIN)
+    return flush_run(named_by_run(instance, mount, run), seen_until, None if at_work else ended)
 
 
 def queued_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import uuid4
 
 import dagster as dg
 import pytest
@@ -13,6 +14,7 @@ from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import ids_of
 from lakewarden.lakehouse import Lakehouse
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_sensors import tick
@@ -43,11 +45,15 @@ def committed(chat: str, load: Load, instance: dg.DagsterInstance) -> str:
 
 def booked(instance: dg.DagsterInstance) -> list[tuple[str | None, object]]:
     """Partition and version of the events since all scopes were recorded, oldest first."""
+    return all_booked(instance)[3:]
+
+
+def all_booked(instance: dg.DagsterInstance) -> list[tuple[str | None, object]]:
     events = [record.asset_materialization for record in instance.fetch_materializations(KEY, limit=100).records]
     found: list[tuple[str | None, object]] = [
         (event.partition, event.metadata["delta/version"].value) for event in events if event
     ]
-    return found[::-1][3:]
+    return found[::-1]
 
 
 def run(
@@ -79,6 +85,21 @@ def test_a_retry_that_commits_itself_books_both_commits(committed: str, load: Lo
     assert booked(instance) == [("ada", 2), ("ada", 3)]
 
 
+def test_a_first_flush_that_died_is_booked_beside_the_commits_of_its_retry(
+    chat: str, load: Load, instance: dg.DagsterInstance
+) -> None:
+    """Dagster knows no scope: other programs' commits are history, and those of its own runs are events."""
+    first = dead(chat, instance, dg.DagsterRunStatus.FAILURE)
+    for number, run_id in enumerate((first.run_id, str(uuid4()))):
+        write(chat, "ada", 10 + number)
+        with Lakehouse.open(chat, new_id=ids_of(run_id)) as lake:
+            lake.flush()
+    write(chat, "ada", 20)
+    run(load(chat), "flush_job", instance, FORM, first.run_id)
+    of_ada = [version for user, version in all_booked(instance) if user == "ada"]
+    assert of_ada == [2, 4], "the third was another program's"
+
+
 def test_the_sensor_books_what_a_canceled_run_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
     dead(committed, instance, dg.DagsterRunStatus.CANCELED)
     (request,), _, cursor = tick("cut_off_sensor", committed, instance)
@@ -103,3 +124,13 @@ def test_the_sensor_says_which_run_the_others_wait_for(chat: str, instance: dg.D
 def test_one_scope_is_booked_if_one_is_behind(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
     run(load(committed), record_job.name, instance, {})
     assert booked(instance) == [("ada", 2)]
+
+
+def test_a_dead_run_is_left_to_its_retry_before_that_is_there(chat: str, instance: dg.DagsterInstance) -> None:
+    write(chat, "ada", 10, 11)
+    lost = dead(chat, instance, dg.DagsterRunStatus.FAILURE, **{"dagster/will_retry": "true"})
+    write(chat, "bob", 10, 11)  # after the dead run had looked
+    assert "2 under way" in tick("flush_sensor", chat, instance)[1]
+    instance.add_run_tags(lost.run_id, {"dagster/auto_retry_run_id": "another"})
+    (request,) = tick("flush_sensor", chat, instance)[0]
+    assert request.run_config == {"ops": {"flush": {"config": {"scopes": {MESSAGES: ["bob"]}}}}}

@@ -44,12 +44,15 @@ def book_behind(
     *,
     again: bool = False,
     others: Versions = frozenset(),
+    lost: frozenset[str] = frozenset(),
 ) -> None:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
     Args:
         again: books the others too.
         others: versions that the run itself books.
+        lost: the beginnings of the ids of runs that died before they booked. Of a scope without events, their commits are
+            booked, and the newest.
     """
     for table in tables:
         if is_crowded(lake.warehouse, table):
@@ -58,7 +61,7 @@ def book_behind(
         known = {} if again else booked_versions(context.instance, mount, table)
         scopes = list(_scopes(lake, table, user))
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = pool.map(partial(_behind, look(lake), known), scopes)
+            found = pool.map(partial(_behind, look(lake), known, lost), scopes)
             behind = [one for commits in found for one in commits if (one.report.scope, one.report.version) not in others]
         booked = behind if again else _unbooked(context, mount, table, behind)
         register_users(context.instance, mount, [one.report.scope for one in booked])
@@ -119,10 +122,21 @@ def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tu
             yield Scope(table.name, record.partition_key), version.value
 
 
-def _behind(now: Now, known: Mapping[Scope, int], scope: Scope) -> Sequence[Booked]:
+def lost_runs(context: dg.OpExecutionContext) -> frozenset[str]:
+    """The beginnings of the ids of the runs that this one retries."""
+    found, run_id = set[str](), context.run.parent_run_id
+    while run_id is not None:
+        found.add(begin_of(run_id))
+        run = context.instance.get_run_by_id(run_id)
+        run_id = run.parent_run_id if run else None
+    return frozenset(found)
+
+
+def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[Booked]:
     """The scope's newest commit as a report, with the last ones before it; empty if it is booked, or has no table.
 
-    Before it those that came after the version that is known: a run may have committed twice before it died.
+    Before it those that came after the version that is known: a run may have committed twice before it died. Of a scope without
+    events, those of the lost runs: another program's history is not booked commit by commit.
     """
     target = now.lake.warehouse.target(now.catalog, scope)
     table = open_scope(target)
@@ -130,5 +144,5 @@ def _behind(now: Now, known: Mapping[Scope, int], scope: Scope) -> Sequence[Book
         return ()
     commits = entries_of(table, HISTORY_ENTRIES)
     newest = replace(booked_commit(target, commits[0], table), history=commits, backlog=now.backlogs.get(scope, NO_BACKLOG))
-    since = known.get(scope, commits[0].version)
-    return [*(booked_commit(target, one) for one in reversed(commits[1:]) if one.version > since), newest]
+    earlier = [booked_commit(target, one) for one in reversed(commits[1:]) if one.version > known.get(scope, -1)]
+    return [*(one for one in earlier if scope in known or run_of(one.job_id) in lost), newest]
