@@ -23,6 +23,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.rows.files import FILES
 from lakewarden.scope import TableName
 from lakewarden.state.check_rounds import forget_round
+from lakewarden.state.vacuum_rounds import forget_reached
 from lakewarden.storage.durability import sync
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -84,6 +85,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     warehouse.user_storages.remove(table.id)
     warehouse.failed_checks.forget(table.id)
     forget_round(warehouse.state, table.id)
+    forget_reached(warehouse.state, table.id)
     warehouse.catalog.change(under(lease, lambda before: drop_table(before, name)))
     return reports
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
@@ -13,6 +14,7 @@ from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.operations.upkeep.needs import Need
+from lakewarden.operations.upkeep.rounds import Round, Turn, note_turn
 from lakewarden.operations.upkeep.select import RollingLook, Selected, select
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
@@ -22,6 +24,9 @@ from lakewarden.warehouse import Warehouse
 
 NeedOf = Callable[[Table], Need | None]
 """When an operation opens a scope of the table; None where it opens all."""
+
+RoundOf = Callable[[Table], Round | None]
+"""The round in which an operation comes to every scope of the table; None where it goes no round."""
 
 QUIET = "scopes_quiet"
 """The metric of a report on scopes that were not opened: how many."""
@@ -36,6 +41,7 @@ def maintain(
     selection: Selection,
     options: ScopeOptions,
     need_of: NeedOf,
+    round_of: RoundOf,
     *,
     dry_run: bool,
     job_id: str,
@@ -57,36 +63,43 @@ def maintain(
     tables = named_tables(catalog, selection.tables)
     for table in tables:
         options.check(table.name, table.schema, warehouse.retention_hours(table))
-    targets, quiet = chosen(warehouse, catalog, tables, options, need_of)
-    return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + quiet
+    chosen = [_chosen(warehouse, catalog, table, options, need_of(table), round_of(table)) for table in tables]
+    targets = [target for one in chosen for target in one.targets]
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id)
+    for table, one in zip(tables, chosen, strict=True):
+        if one.turn:
+            note_turn(warehouse, table, one.turn, dry_run=dry_run)
+    return reports + [report for one in chosen for report in one.others]
 
 
-def chosen(
-    warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], options: ScopeOptions, need_of: NeedOf
-) -> tuple[list[ScopeTarget], list[ScopeReport]]:
-    """The scopes to open, and a report for each table on the others; for each scope, where the table's floor cannot be read."""
-    targets: list[ScopeTarget] = []
-    reports: list[ScopeReport] = []
-    for table in tables:
-        try:
-            found, said = _chosen_of(warehouse, catalog, table, options, need_of(table))
-        except Corrupt as error:
-            held = (warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None))
-            found, said = [], [failed_report(each, options.operation, error, warehouse.clock()) for each in held]
-        targets += found
-        reports += said
-    return targets, reports
+@dataclass(frozen=True)
+class _Chosen:
+    """The scopes of a table to open, and reports on the others."""
+
+    targets: list[ScopeTarget]
+    others: list[ScopeReport] = field(default_factory=list)
+    turn: Turn | None = None
 
 
-def _chosen_of(
-    warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, need: Need | None
-) -> tuple[list[ScopeTarget], list[ScopeReport]]:
+def _chosen(
+    warehouse: Warehouse,
+    catalog: Catalog,
+    table: Table,
+    options: ScopeOptions,
+    need: Need | None,
+    going_round: Round | None,
+) -> _Chosen:
+    """Where the table's floor cannot be read, none is opened, and each is reported as failed."""
     away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
-    if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
-        return targets_of(warehouse, catalog, [str(table.name)], None), []
-    found = select(warehouse, catalog, table, need, RollingLook.of(warehouse))
-    targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
-    return targets, _report(warehouse, catalog, table, options, found)
+    try:
+        if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
+            return _Chosen(targets_of(warehouse, catalog, [str(table.name)], None))
+        found = select(warehouse, catalog, table, need, RollingLook.of(warehouse), going_round=going_round)
+        targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
+        return _Chosen(targets, _report(warehouse, catalog, table, options, found), found.turn)
+    except Corrupt as error:
+        held = (warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None))
+        return _Chosen([], [failed_report(each, options.operation, error, warehouse.clock()) for each in held])
 
 
 def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, found: Selected) -> list[ScopeReport]:

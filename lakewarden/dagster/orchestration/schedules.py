@@ -45,11 +45,9 @@ def _plain(mount: Mount, name: str, job: str, cron: str, description: str) -> dg
 
 
 def vacuum_weekly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest:
-    """Lists files that no version inside the retention needs; deletes them if `maintenance.scheduled_deletes` is set. Opens each
-    scope: what dead writers left shows there alone."""
+    """Lists files that no version inside the retention needs; deletes them if `maintenance.scheduled_deletes` is set."""
     deletes = lake.warehouse.settings.maintenance.scheduled_deletes
-    config = {"ops": {"vacuum": {"config": {"dry_run": not deletes, "look": True}}}}
-    return dg.RunRequest(run_config=config)
+    return dg.RunRequest(run_config={"ops": {"vacuum": {"config": {"dry_run": not deletes}}}})
 
 
 def evict_minutely(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest | dg.SkipReason:

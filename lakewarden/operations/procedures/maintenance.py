@@ -12,6 +12,7 @@ from lakewarden.operations.procedures.procedure import ByScope
 from lakewarden.operations.procedures.standing import Standing, apply_standing
 from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.operations.upkeep.needs import Need
+from lakewarden.operations.upkeep.rounds import Round
 from lakewarden.operations.whole_tables import maintain
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
@@ -27,6 +28,10 @@ class Maintenance(ByScope):
 
     def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
         """When it opens a scope of the table; None where it opens all."""
+        return None
+
+    def going_round(self, warehouse: Warehouse, table: Table) -> Round | None:
+        """The round in which it comes to every scope of the table; None where it goes none."""
         return None
 
     def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
@@ -52,7 +57,10 @@ class Maintenance(ByScope):
         def need_of(table: Table) -> Need | None:
             return self.need(warehouse, request, table)
 
+        def round_of(table: Table) -> Round | None:
+            return self.going_round(warehouse, table)
+
         def work(id_: str) -> list[ScopeReport]:
-            return maintain(warehouse, at.run, selection, options, need_of, dry_run=dry_run, job_id=id_)
+            return maintain(warehouse, at.run, selection, options, need_of, round_of, dry_run=dry_run, job_id=id_)
 
         return at.as_job(request.operation, selection.parameters, work, job_id, keep=not dry_run)

@@ -11,6 +11,7 @@ from lakewarden.operations.procedures.maintenance import Maintenance
 from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.operations.sweep import Swept, sweep
 from lakewarden.operations.upkeep.needs import Need, to_vacuum
+from lakewarden.operations.upkeep.rounds import Round
 from lakewarden.operations.vacuum.scope import VacuumOptions
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
@@ -24,6 +25,9 @@ class Vacuum(Maintenance):
 
     def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need:
         return to_vacuum(warehouse, table, self.options(warehouse, request))
+
+    def going_round(self, warehouse: Warehouse, table: Table) -> Round:
+        return Round.of(warehouse, table)
 
     def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         reports = super().run(at, request, job_id)

@@ -16,6 +16,7 @@ from lakewarden.arrays import flags
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import to_millis
 from lakewarden.operations.upkeep.needs import Need
+from lakewarden.operations.upkeep.rounds import Round, Turn
 from lakewarden.operations.upkeep.survey import Survey, surveyed
 from lakewarden.state.floors.entries import NO_TABLE, UNSEEN
 from lakewarden.state.floors.known_scopes import KnownScopes, Rows
@@ -32,6 +33,8 @@ class Selected:
 
     users: tuple[str | None, ...]
     quiet: int
+    turn: Turn | None = None
+    """Those of them whose turn it is in a round."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,23 @@ def select(
     need: Need,
     rolling: RollingLook | None = None,
     besides: Collection[str] = (),
+    going_round: Round | None = None,
 ) -> Selected:
-    """With `rolling` some are looked at besides; and those with a keyed hash in `besides`.
+    """With `rolling` some are looked at besides; and those with a keyed hash in `besides`, and those whose turn it is.
 
     Raises as `survey.surveyed`.
     """
-    return surveyed(warehouse, catalog, table, lambda survey: _selected(survey, need, rolling, besides))
+    return surveyed(warehouse, catalog, table, lambda survey: _selected(survey, need, rolling, besides, going_round))
 
 
-def _selected(survey: Survey, need: Need, rolling: RollingLook | None, besides: Collection[str]) -> Selected:
+def _selected(
+    survey: Survey, need: Need, rolling: RollingLook | None, besides: Collection[str], going_round: Round | None
+) -> Selected:
     """The users who were erased are not registered, and not among them."""
-    marks = survey.unknown.union(due(survey, need, rolling), besides)
+    turn = going_round.turn(survey) if going_round else None
+    marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
     users = tuple(user for mark, user in survey.registered().items() if mark in marks) if marks else ()
-    return Selected(users, survey.scopes - len(users))
+    return Selected(users, survey.scopes - len(users), turn)
 
 
 def due(survey: Survey, need: Need, rolling: RollingLook | None = None) -> list[str]:

@@ -37,7 +37,7 @@ def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
     if said is not None:
         monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__SCHEDULED_DELETES", said)
     (request,) = evaluate("vacuum_weekly", chat, instance).run_requests or []
-    assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run, "look": True}}}}
+    assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run}}}}
 
 
 def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:
