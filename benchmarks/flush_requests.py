@@ -164,7 +164,8 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
         f"Requests of one flush of one scope on MinIO: flushes {rounds + 1} to {2 * rounds} are the steady state, those of one"
         " process, over whole cycles from checkpoint to checkpoint. Then each is made by a process of its own, again over whole"
         " cycles. Those of the scope itself, checkpoints among them; and those that a job makes once, however many scopes it"
-        " has. A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
+        " has. The process that flushes wrote the rows: where another did, its job reads one header more for each segment."
+        " A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
         " a cycle with the process's first at most 8 for an append and 9 for a small merge; once a job at most 14."
     )
     return [Table(said, head, [*own, *alone]), *(_purposes(name, each.steady) for name, each in ours.items())]

@@ -32,9 +32,9 @@ def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(np.packbits(rows, bitorder="little").data)])
 
 
-def values(column: pa.ChunkedArray[Any]) -> NDArray[Any]:
+def values(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[Any]:
     """Returns the values of a column of 64-bit integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
-    found = column.combine_chunks()
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     data: Any = found.buffers()[1]
     start, end = found.offset, found.offset + len(found)
     if data is None:

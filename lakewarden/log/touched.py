@@ -10,6 +10,9 @@ Keys = frozenset[tuple[object, ...]]
 Touched = Mapping[str, Keys | None]
 """By user, the primary keys of the rows that were read or are written; None for all of the user's rows."""
 
+ANYTHING: Touched = {}
+"""In place of the rows of very many users: it may be any row. Compared by identity."""
+
 _PUTS = 64
 """The number of own puts that a call may have missed. A call that missed more reads again."""
 
@@ -19,11 +22,15 @@ _MOST_USERS = 1000
 
 def apart(one: Touched, other: Touched) -> bool:
     """Returns whether neither touches a row of the other."""
+    if one is ANYTHING or other is ANYTHING:
+        return False
     few, many = (one, other) if len(one) <= len(other) else (other, one)
     return all(_apart(keys, many[user]) for user, keys in few.items() if user in many)
 
 
 def united(one: Touched, other: Touched) -> Touched:
+    if one is ANYTHING or other is ANYTHING:
+        return ANYTHING
     both = {user: _united(one[user], other[user]) for user in one.keys() & other.keys()}
     return {**one, **other, **both}
 
@@ -43,7 +50,7 @@ class OwnPuts:
         self._puts: deque[tuple[int, Touched]] = deque(maxlen=_PUTS)
 
     def made(self, position: int, touched: Touched) -> None:
-        if len(touched) > _MOST_USERS:
+        if touched is ANYTHING or len(touched) > _MOST_USERS:
             self._puts.clear()
         else:
             self._puts.append((position, touched))

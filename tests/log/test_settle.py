@@ -242,6 +242,39 @@ def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store,
     assert kinds(store).count("cuts") == 1
 
 
+def waiting(store: Store, *users: str, view: LogView | None = None) -> None:
+    """Settles, and removes nothing below eight objects."""
+    view = view or view_of(store)
+    settle(store, view, dict.fromkeys(users, view.end), settings=HALF, new_id=random_id, worth=8)
+
+
+def test_few_objects_wait_for_a_later_flush(store: Store) -> None:
+    left = []
+    for n in range(9):
+        writer(store).append(notes("a", n))
+        waiting(store, "a")
+        assert pending_ids(store, "a") == []
+        left.append(len(store.list(names.segments(LOG))))
+    assert left == [1, 2, 3, 4, 5, 0, 1, 2, 3], "with the sixth there are two old cuts, too"
+    assert view_of(store).litter
+
+
+def test_large_ones_go_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakewarden.log.objects.cuts.settle.SMALL", 100)
+    writer(store).append(notes("a", 1))
+    waiting(store, "a")
+    assert kinds(store) == ["cuts"]
+
+
+def test_who_was_overtaken_leaves_nothing_behind(store: Store) -> None:
+    """What it made for a cut that another one made has rows of users who were erased meanwhile, maybe."""
+    writer(store).append(joined(notes("a", 1), notes("b", 2)))
+    stale = view_of(store)
+    settled(store, "b", settings=NEVER)
+    waiting(store, "a", view=stale)
+    assert kinds(store) == ["cuts"]
+
+
 def test_cleaning_an_empty_log_does_nothing(store: Store) -> None:
     clean(store, LOG)
     assert store.list("log") == []

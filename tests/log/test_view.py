@@ -12,13 +12,14 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.log import ObjectReader
+from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, read_views, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, end_of, seq_of
 from lakewarden.log.scope import LogScope
 from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing
-from tests.log.build import LOG, NOTES, Store, joined, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -67,6 +68,46 @@ def test_headers_are_read_once(store: Store) -> None:
     store.calls.clear()
     assert read_view(store, LOG, cache).pending["u"].rows == 6
     assert store.calls == {"list": 2, "get": 1}
+
+
+def own_writer(store: Store, cache: HeaderCache) -> LogWriter:
+    """One that shares what it knows with the readers of its process."""
+    terms = WriterTerms(headers=cache, keeps_own=True)
+    return LogWriter(store, LOG, LogSettings(), lambda: NOON, random_id, str.upper, terms)
+
+
+def test_what_a_process_put_itself_it_reads_no_header_of(store: Store) -> None:
+    cache = HeaderCache(max_own=2)
+    own = own_writer(store, cache)
+    for n in range(3):
+        own.append(joined(notes("u", n), notes("v", n)))
+    store.calls.clear()
+    view = read_view(store, LOG, cache)
+    assert store.calls == {"list": 2, "get": 1}, "of the first one, which was forgotten"
+    assert view.run == view_of(store).run
+
+
+def test_who_lost_a_position_reads_what_the_winner_put_there(store: Store) -> None:
+    cache = HeaderCache()
+    own = own_writer(store, cache)
+    own.append(notes("u", 0))
+    writer(store).append(notes("v", 1))
+    own.append(notes("u", 2))
+    view = read_view(store, LOG, cache)
+    found = {user: ids_of(rows_of(store, rows, (NOTES,))) for user, rows in view.pending.items()}
+    assert found == {"u": [0, 2], "v": [1]}
+
+
+def test_who_put_too_late_forgets_it(store: Store) -> None:
+    """The position was settled between the put and the look: another segment may come to count there for a view of before."""
+    cache = HeaderCache()
+    own = own_writer(store, cache)
+    own.append(notes("u", 0))
+    writer(store).append(notes("v", 1))
+    stale = view_of(store)
+    settle(store, stale, dict.fromkeys(stale.pending, stale.end), settings=LogSettings(), new_id=random_id)
+    own.append(notes("u", 2))  # first at the settled position, which is free again
+    assert (cache.header(names.segment_key(LOG, 1)), pending_ids(store, "u")) == (None, [2])
 
 
 def test_a_bounded_cache_forgets_the_oldest(store: Store) -> None:

@@ -1,4 +1,5 @@
-"""Caches headers and cuts. They never change, so a planner that reads the log again only reads what is new."""
+"""Caches headers and cuts. They never change, so a planner that reads the log again only reads what is new, and nothing of the
+segments that this process put itself."""
 
 from __future__ import annotations
 
@@ -13,20 +14,30 @@ from lakewarden.log.objects.segments.header import Header
 class HeaderCache:
     """Headers by object name, bounded by the chunks that they describe; safe for threads.
 
-    Only what was read under a cut that still counted afterwards is kept: a segment that came too late has the name of
+    Only what was read, or put, under a cut that still counted afterwards is kept: a segment that came too late has the name of
     one that was there before.
     """
 
-    def __init__(self, max_chunks: int = 500_000) -> None:
+    def __init__(self, max_chunks: int = 500_000, max_own: int = 1024) -> None:
         self._max_chunks = max_chunks
         """Some 200 bytes each: 100 MB at the default."""
         self._chunks = 0
         self._headers: OrderedDict[str, Header] = OrderedDict()
+        self._max_own = max_own
+        """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
+        self._own: OrderedDict[str, Header] = OrderedDict()
         self._cuts: dict[str, Cut] = {}
         self._lock = threading.Lock()
 
     def header(self, key: str) -> Header | None:
-        return self._headers.get(key)
+        return self._headers.get(key) or self._own.get(key)
+
+    def keep_own(self, header: Header) -> None:
+        """Keeps that of a segment which was put here, and was not settled when the cuts were looked at afterwards."""
+        with self._lock:
+            self._own[header.key] = header
+            if len(self._own) > self._max_own:
+                self._own.popitem(last=False)
 
     def cut(self, log_id: str, version: int) -> Cut | None:
         if version == 0:

@@ -31,9 +31,11 @@ def clean(store: ObjectStore, log_id: str, *, known: Cut | None = None, reach: R
     remove_below(store, log_id, cut, names.listing_of(log_id, store.keys(names.home(log_id))), reach=reach)
 
 
-def remove_below(store: ObjectStore, log_id: str, cut: Cut, found: Listing, *, reach: Reach = no_faults) -> None:
-    """Does so for a durable cut that counts, and a listing that began after the cut was made or read."""
-    if doomed := [*chain.from_iterable(_doomed(log_id, cut, found).values())]:
+def remove_below(store: ObjectStore, log_id: str, cut: Cut, found: Listing, *, worth: int = 1, reach: Reach = no_faults) -> None:
+    """Does so for a durable cut that counts, and a listing that began after the cut was made or read. Fewer than `worth`
+    objects stay for a later time."""
+    doomed = [*chain.from_iterable(_doomed(log_id, cut, found).values())]
+    if len(doomed) >= worth:
         store.delete(doomed)
     reach("clean:removed")
 

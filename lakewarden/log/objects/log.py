@@ -33,7 +33,11 @@ from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingRows, UserSigns
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
+
+_WORTH = 16
+"""Small objects that no reader needs, from which an object store is asked to remove them: those of eight flushes or so."""
 
 
 class ObjectReader:
@@ -86,6 +90,7 @@ class ObjectLog(ObjectReader):
         super().__init__(store, log_id, headers)
         self._terms = terms
         self._reach = reach
+        self._pays_by_request = local_path(store.uri) is None
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
 
@@ -108,12 +113,15 @@ class ObjectLog(ObjectReader):
 
     def _new_writer(self) -> LogWriter:
         terms = self._terms
-        known = WriterTerms(terms.format, self._headers, terms.floor, terms.still_there)
+        known = WriterTerms(terms.format, self._headers, self._pays_by_request, terms.floor, terms.still_there)
         return LogWriter(
             self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known, reach=self._reach
         )
 
     def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool = True, reach: Reach = no_faults) -> None:
+        self._settle(view, settled, keep=keep, worth=_WORTH if keep and self._pays_by_request else 1, reach=reach)
+
+    def _settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool, worth: int, reach: Reach = no_faults) -> None:
         terms = self._terms
         now = terms.clock() if keep else None
         settle(
@@ -125,12 +133,13 @@ class ObjectLog(ObjectReader):
             now=now,
             segment_format=terms.format,
             cache=self._headers,
+            worth=worth,
             reach=reach,
         )
 
     def forget_expired(self, view: AnyView) -> None:
         if has_expired(_own(view).cut, self._terms.settings.retention_seconds, self._terms.clock()):
-            self.settle(view, {})
+            self._settle(view, {}, keep=True, worth=1)
 
     def gone_since(self, view: AnyView, users: Collection[str]) -> set[str]:
         return gone_since(self._store, _own(view), users, self._terms.mark)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.arrays import numbers, texts
+from lakewarden.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.segments.columns import Columns, Numbers
 from lakewarden.log.objects.segments.header import Header
@@ -54,13 +54,13 @@ class Pending(Mapping[str, PendingRows]):
     def counts(self) -> PendingCounts:
         """Sorted by user."""
         if not any(header.wide for header in self._search.headers):
-            return _counted(self._by_user)  # sooner, and without pandas, which Arrow's computations bring
+            return _counted(self._by_user)  # sooner
         parts = [Columns.of(header.key, header.put_id, header.open(self._marks)) for header in self._search.headers]
         names = [part.users for part in parts]
         users = names[0] if len(names) == 1 else pa.concat_arrays(names)
         rows, sizes, stored = (_joined([getattr(part, name) for part in parts]) for name in ("rows", "lengths", "stored_ats"))
         del parts, names
-        order = np.asarray(pc.sort_indices(users))
+        order = values(pc.sort_indices(users))
         if not _ascends(order):
             users, rows, sizes, stored = users.take(numbers(order)), rows[order], sizes[order], stored[order]
         first = np.flatnonzero(_begins(users))
@@ -116,4 +116,4 @@ def _begins(users: pa.Array[Any]) -> np.ndarray:
     """Where a sorted column has another user than the row before."""
     if not len(users):
         return np.empty(0, np.bool_)
-    return np.append(np.True_, np.asarray(pc.not_equal(users[1:], users[:-1])))
+    return np.append(np.True_, values(pc.not_equal(users[1:], users[:-1])))

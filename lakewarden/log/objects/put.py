@@ -31,7 +31,7 @@ from lakewarden.log.objects.cut import Cut, newest_cut
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.run import check_whole
 from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
-from lakewarden.log.objects.segments.segment import read_put_id
+from lakewarden.log.objects.segments.segment import own_segment, read_put_id
 from lakewarden.log.position import LAST_POSITION
 from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -59,7 +59,8 @@ class WriterTerms:
 
     segment_format: int = INDEXED
     headers: HeaderCache | None = None
-    """Those that this process has read."""
+    """Those that this process has read, or put where `keeps_own`."""
+    keeps_own: bool = False
     floor: Callable[[], int | None] = lambda: None
     """The last position that the table's storage knows to be settled; None where that is unknown."""
     still_there: Callable[[], None] = lambda: None
@@ -113,6 +114,7 @@ class Puts:
         self._mark = mark
         self._format = terms.segment_format
         self._links = Links(store, log_id, terms.headers, terms.segment_format)
+        self._own = terms.headers if terms.keeps_own else None
         self._floor = terms.floor
         self._pause = pause
         self._reach = reach
@@ -210,9 +212,14 @@ class Puts:
         if fate is _Fate.MADE:
             fate = self._look(position, put)
         self._reach("append:looked")
-        if fate is _Fate.SETTLED:
-            return True
-        return fate is _Fate.MADE
+        if fate is _Fate.MADE:
+            self._keep(position, put)
+        return fate is not _Fate.LOST
+
+    def _keep(self, position: int, put: _Put) -> None:
+        """Spares a reader in this process the read: what is at a position that counts stays the same until it is settled."""
+        if self._own is not None and (header := own_segment(names.segment_key(self._log_id, position), position, put.data)):
+            self._own.keep_own(header)
 
     def _create(self, position: int, put: _Put) -> _Fate:
         try:

@@ -165,7 +165,7 @@ class Writer:
         self.cache = HeaderCache()
         skew = timedelta(hours=house.world.rng.choice((-1, 0, 0, 1)))
         self.store = Watched(house.store)
-        store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache)
+        store, terms = cast("ObjectStore", self.store), WriterTerms(headers=self.cache, keeps_own=True)
         puts = Puts(store, LOG, str.upper, terms, pause=lambda seconds: None)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(puts, house.settings, lambda: moment, house.world.new_id, lambda: None)
@@ -249,6 +249,8 @@ class Flusher:
     def __init__(self, house: Warehouse) -> None:
         self.house = house
         self.cache = HeaderCache()
+        self.worth = 1
+        """Objects that are worth a removal."""
 
     def flush(self, times: int, share: float = 1.0) -> None:
         for _ in range(times):
@@ -285,8 +287,8 @@ class Flusher:
     def settle(self, view: LogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
         house = self.house
-        now = house.moment()
-        settle(house.store, view, settled, settings=house.settings, new_id=house.world.new_id, now=now, cache=self.cache)
+        now, new_id, given = house.moment(), house.world.new_id, house.settings
+        settle(house.store, view, settled, settings=given, new_id=new_id, now=now, cache=self.cache, worth=self.worth)
 
 
 class Reader:

@@ -41,7 +41,7 @@ from tests.log.simulation.stores import Row, SimObjects, Snapshot
 _MADE, _LOST = put._Fate.MADE, put._Fate.LOST
 _doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
 _history, _fill = history.history_after, closing._fill
-_choose, _refused = Puts._choose, Puts.refused
+_choose, _refused, _created = Puts._choose, Puts.refused, Puts._create
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ def _forgets_what_was_taken(puts: Puts, position: int, _: Segment) -> object:
 
 def _anywhere(puts: Puts, made: Segment, _: int | None = None) -> int:
     return _put(puts, made)
+
+
+def _keeps_at_once(puts: Puts, position: int, segment: put._Put) -> put._Fate:
+    puts._keep(position, segment)
+    return _created(puts, position, segment)
 
 
 def _chooses_blindly(puts: Puts, known: int | None, after: int | None) -> int:
@@ -324,6 +329,7 @@ FAULTS = (
     Fault("takes a lost answer for success", _replaced(Puts, "_find_out", _believes)),
     Fault("ignores whose put made the segment", _replaced(Puts, "_trace", _any_put_is_ours)),
     Fault("takes a settled segment for one that came too late", _replaced(Puts, "_verdict", _forgets_what_was_taken)),
+    Fault("remembers a put before it is known whose the position is", _replaced(Puts, "_create", _keeps_at_once)),
     Fault("a conditional append lands anywhere", _replaced(Puts, "put", _anywhere)),
     Fault(
         "reads over a gap in the positions",

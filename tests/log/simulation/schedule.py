@@ -164,12 +164,16 @@ def _run(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
 
 def _cast(house: Warehouse, roles: Roles, premises: Premises | None) -> None:
     rng, spawn = house.world.rng, house.world.spawn
-    for n in range(rng.choice((1, 2, 2, 3))):
-        spawn(f"writer {n}", _alive(partial(Writer(house).write, rng.choice((1, 2, 4)))))
+    writers = [Writer(house) for _ in range(rng.choice((1, 2, 2, 3)))]
+    for n, writer in enumerate(writers):
+        spawn(f"writer {n}", _alive(partial(writer.write, rng.choice((1, 2, 4)))))
     for n in range(rng.choice((0, 0, 0, 1, 2)) if premises is None else 0):
         spawn(f"counter {n}", _alive(partial(Writer(house).count, rng.choice((1, 2)))))
     for n in range(rng.choice((1, 2, 3, 4))):
         flusher = roles.flusher(house) if premises is None else Job(house, premises)
+        flusher.worth = rng.choice((1, 4))
+        if rng.random() < 0.5:
+            flusher.cache = rng.choice(writers).cache  # a process that writes and flushes
         spawn(f"flusher {n}", _alive(partial(flusher.flush, rng.choice((1, 2, 4)), rng.choice((0.5, 1.0, 1.0)))))
     for n in range(rng.choice((0, 1, 1))):
         spawn(f"reader {n}", _alive(partial(Reader(house).read, rng.choice((1, 3)))))

@@ -19,7 +19,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean, remove_below
 from lakewarden.log.objects.cut import REMEMBERED, Cut, Kept, encode_cut, remember, remember_erased
 from lakewarden.log.objects.cuts.carry import make_carry, make_history
-from lakewarden.log.objects.cuts.history import Leaving
+from lakewarden.log.objects.cuts.history import SMALL, Leaving
 from lakewarden.log.objects.cuts.next_cut import NextCut, next_cut
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.segments.header import UNKNOWN, Header
@@ -42,6 +42,7 @@ def settle(
     now: datetime | None = None,
     segment_format: int = INDEXED,
     cache: HeaderCache | None = None,
+    worth: int = 1,
     reach: Reach = no_faults,
 ) -> None:
     """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
@@ -50,6 +51,8 @@ def settle(
 
     Args:
         now: what is settled now is kept for `settings.retention_seconds` from then on; without it, for no time.
+        worth: fewer objects than that are not removed now, if few bytes go and no other process interfered. Who was
+            overtaken removes all: by an erasure, maybe, which has looked already.
 
     Raises:
         Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
@@ -57,7 +60,7 @@ def settle(
     """
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         try:
             plan = next_cut(view, settled, settings, now)
         except Missing:  # an index was cleaned away by others, or is lost
@@ -71,7 +74,8 @@ def settle(
         try:
             if made := make_cut(store, view, plan, settings, new_id, reach, segment_format, cache):
                 cache.keep(view.log_id, made.cut, made.tiny)
-                return remove_below(store, view.log_id, made.cut, made.found, reach=reach)
+                least = worth if attempt == 0 and _bytes_let_go(view, plan) < SMALL else 1
+                return remove_below(store, view.log_id, made.cut, made.found, worth=least, reach=reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
         except StorageUnavailable as error:
@@ -80,6 +84,11 @@ def settle(
             cache = HeaderCache()  # others cleaned away what was to be carried; or it is lost, which no memory may hide
         view = read_view(store, view.log_id, cache, ())
     raise Conflict(f"log {view.log_id} of {store.uri} was settled by others {_ATTEMPTS} times meanwhile; settle it later")
+
+
+def _bytes_let_go(view: LogView, plan: NextCut) -> int:
+    gone = view.run[: plan.upto - view.cut.upto]
+    return sum(header.bytes for header in (*gone, *(each for each in view.carry if each.key not in plan.kept)))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.arrays import numbers, texts
+from lakewarden.arrays import numbers, texts, values
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 
@@ -85,12 +85,12 @@ class Columns(Sequence[RowRange]):
 
     def has_user(self, users: Collection[str]) -> Mask:
         """Where a chunk is one of these users'."""
-        return np.asarray(pc.is_in(self.users, value_set=texts(users)))
+        return values(pc.is_in(self.users, value_set=texts(users)))
 
     def settled(self, marks: Mapping[str, int]) -> Mask:
         """Where a chunk is at or below its user's mark."""
         if not marks:
             return np.zeros(len(self), np.bool_)
-        found = pc.index_in(self.users, value_set=texts(marks.keys())).fill_null(len(marks))
-        upto = np.array([*marks.values(), NOTHING], np.int64)[np.asarray(found)]
+        found = pc.index_in(self.users, value_set=texts(marks.keys())).fill_null(len(marks)).cast(pa.int64())
+        upto = np.array([*marks.values(), NOTHING], np.int64)[values(found)]
         return np.asarray(self.last_seqs <= upto)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, cast
 from weakref import ReferenceType, ref
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.arrays import texts, values
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects.segments.columns import Columns, Numbers
 
@@ -132,7 +133,7 @@ class Index:
         """
         found = self._loaded() if self._loaded is not None else None
         if found is None:
-            found = self._joined(self._between(0, self.blocks))
+            found = self._joined(self._between(0, self.blocks), self.chunks)
             totals = (len(found), int(found.rows.sum()), int(found.lengths.sum()))
             if totals != (self.chunks, self.rows, self.bytes):
                 raise self._damaged(
@@ -152,19 +153,18 @@ class Index:
                 groups[-1].append(number)
             else:
                 groups.append([number])
-        return self._joined([part for group in groups for part in self._between(group[0], group[-1] + 1)]).of_users(users)
+        blocks = [block for group in groups for block in self._between(group[0], group[-1] + 1)]
+        return self._joined(blocks, sum(block.num_rows for block in blocks)).of_users(users)
 
     def _blocks_of(self, user: str) -> range:
         """Those that may have the user's chunks; a user may have several."""
         return range(max(0, bisect_left(self._firsts, user) - 1), bisect_right(self._firsts, user))
 
-    def _between(self, first: int, last: int) -> list[pa.RecordBatch]:
+    def _between(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
         start, end = self._ends[first], self._ends[last]
         data = memoryview(self._read(start, end - start))
-        return [
-            self._block(number, data[self._ends[number] - start : self._ends[number + 1] - start])
-            for number in range(first, last)
-        ]
+        for number in range(first, last):
+            yield self._block(number, data[self._ends[number] - start : self._ends[number + 1] - start])
 
     def _block(self, number: int, data: memoryview) -> pa.RecordBatch:
         if zlib.crc32(data) != self._sums[number]:
@@ -177,11 +177,21 @@ class Index:
             raise self._damaged(f"block {number} does not begin with {self._firsts[number]!r}")
         return block
 
-    def _joined(self, blocks: Sequence[pa.RecordBatch]) -> Columns:
-        table = pa.Table.from_batches(blocks, _SCHEMA).combine_chunks()
-        rows, offsets, lengths, seqs, versions, stored = (np.asarray(table.column(name)) for name in _NUMBERS)
-        users = cast("Any", table.column(0)).combine_chunks()
-        return Columns(self._key, self._put_id, users, rows, offsets + self.data, lengths, seqs + self._base, versions, stored)
+    def _joined(self, blocks: Iterable[pa.RecordBatch], most: int) -> Columns:
+        """The chunks of the blocks, of which `most` are expected. What a block is decoded to goes before the next one is."""
+        users, found, count = [texts(())], [np.empty(most, np.int64) for _ in _NUMBERS], 0
+        for block in blocks:
+            end = count + block.num_rows
+            if end > most:
+                raise self._damaged(f"there are more chunks than the {most} that its head counts")
+            for whole, part in zip(found, block.columns[1:], strict=True):
+                whole[count:end] = values(part)
+            users.append(block.column(0))
+            count = end
+        rows, offsets, lengths, seqs, versions, stored = (whole[:count] for whole in found)
+        offsets += self.data
+        seqs += self._base
+        return Columns(self._key, self._put_id, pa.concat_arrays(users), rows, offsets, lengths, seqs, versions, stored)
 
     def _damaged(self, why: str) -> Corrupt:
         return Corrupt(f"the index of {self._key} cannot be read: {why}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,14 +125,18 @@ class _Start(NamedTuple):
 
     def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
         text = msgspec.json.encode(header)
-        return self._object(OF_ROWS, text + b" " * (-len(text) % 8), rows, b"", self.behind_ids(data))
+        text += b" " * (-len(text) % 8)
+        return b"".join((self._fixed(OF_ROWS, text, rows), self.link, text, *self.behind_ids(data)))
 
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
     ) -> bytes:
         """`parts` are the chunks, behind their ids."""
         head, blocks = pack_index(self.unique, users, rows, sizes + ID_BYTES, *others)
-        return self._object(WITH_INDEX, head, counted(int(rows.sum())), blocks, parts)
+        whole = BytesIO()  # takes part after part, where a join would keep all of them, and what they become
+        whole.writelines((self._fixed(WITH_INDEX, head, counted(int(rows.sum()))), self.link, head, blocks))
+        whole.writelines(parts)  # type: ignore[arg-type]  # numpy's arrays are bytes too
+        return whole.getvalue()
 
     @property
     def unique(self) -> bytes:
@@ -142,9 +147,8 @@ class _Start(NamedTuple):
             yield self.unique
             yield each
 
-    def _object(self, kind: int, header: bytes, rows: bytes, blocks: bytes, parts: Iterable[Bytes]) -> bytes:
-        fixed = FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
-        return b"".join((fixed, self.link, header, blocks, *parts))  # type: ignore[arg-type]  # numpy's arrays are bytes too
+    def _fixed(self, kind: int, header: bytes, rows: bytes) -> bytes:
+        return FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
 
 
 def _sizes(data: Sequence[Payload]) -> Numbers:

@@ -48,6 +48,16 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
     fixed, data = _read_header(store, key)
     if fixed.kind == WITH_INDEX:
         return Header(key, fixed.put_id, _index(store, key, fixed, data, seq_of(position, 0)), fixed.after)
+    return _segment(key, position, fixed, data)
+
+
+def own_segment(key: str, position: int, data: bytes) -> Header | None:
+    """The header of a segment that was just put; None where it has an index, which is read when it is needed."""
+    fixed = _fixed(key, data)
+    return _segment(key, position, fixed, data) if fixed.kind == OF_ROWS else None
+
+
+def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
     found = _decoded(key, fixed, data)
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
