@@ -10,6 +10,7 @@ from typing import cast
 import typer
 
 from lakewarden.cli.context import emit_reports, invocation, split_names
+from lakewarden.delta.past import parse_moment
 from lakewarden.specs import SPECS, Command, Operation, OperationSpec, PlanOptions, Request
 
 OPTIONS: Mapping[str, Field[object]] = {one.name: one for one in fields(Request) if "help" in one.metadata}
@@ -83,8 +84,6 @@ def options_of(given: Mapping[str, object]) -> PlanOptions:
     """The options as a request has them: times parsed, names one by one."""
     found = dict(given)
     if (timestamp := found.get("timestamp")) is not None:
-        from lakewarden.operations.restore.scope import parse_moment  # imports Delta, which other commands do not need
-
         found["timestamp"] = parse_moment(str(timestamp))
     if "zorder" in found:
         found["zorder"] = tuple(split_names(cast("list[str]", found["zorder"])))

@@ -49,7 +49,12 @@ class HistoryEntry:
     """Empty when nothing was attached; text that is not a JSON object is under `raw`."""
     engine_info: str
     read_version: int | None
-    """The version that the commit followed; 0 for the first."""
+    """The version that the commit followed; 0 for the first, None where another writer left none."""
+
+    @property
+    def k3_read_version(self) -> int:
+        """The same for K3, whose field is a number: without a version of its writer, the one before (K3-106)."""
+        return max(self.version - 1, 0) if self.read_version is None else self.read_version
 
 
 def history(target: ScopeTarget, limit: int | None = None, before_version: int | None = None) -> list[HistoryEntry]:

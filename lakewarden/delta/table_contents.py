@@ -74,11 +74,13 @@ class TableContents:
         """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
         if self.head.partition_columns and self.has_files:
             return False
-        return self.head.reader == READER or not self._deleted_rows
+        return not self.deleted_rows
 
     @cached_property
-    def _deleted_rows(self) -> int:
+    def deleted_rows(self) -> int:
         """Returns the number of rows that other writers deleted by deletion vectors."""
+        if self.head.reader == READER:
+            return 0
         with delta_errors(f"cannot read the deletion vectors of {self.uri}"):
             vectors = pa.RecordBatchReader.from_stream(self.delta.deletion_vectors()).read_all()
         kept: Any = pc.list_flatten(vectors.column("selection_vector"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lakewarden.access.gate import TableOf, impersonate
+from lakewarden.access.gate import TableOf, impersonate, require
 from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
@@ -15,7 +15,7 @@ from lakewarden.errors import NotFound, PermissionDenied, Unsupported
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.select import text_of
-from lakewarden.sql.relations import DEEPEST, ViewQuery, refs
+from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
 from lakewarden.sql.rights import Made, asks_of, check_requirement
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
@@ -87,7 +87,7 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
         check_requirement(context, statement, spec.requires, made)
     with context.door.watched("query"):
         for query in queries_of(statement):
-            context.engine.check(text_of(query), context.limits)
+            context.engine.check(text_of(as_they_are(query)), context.limits)
     return Bound(statement, replace(context, readable=readable))
 
 
@@ -131,18 +131,21 @@ def _named_in(context: Context, query: exp.Expr, namespace: str | None, made: Ma
     """A view's tables count as the query's own."""
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
-    for ref in refs(query):
-        name = context.named(ref, namespace)
+    for named in names(query):
+        name = context.named(named.ref, namespace)
         if name in made:
             yield made[name]
             continue
         try:
-            found = context.relation(ref, namespace)
+            found = context.relation(named.ref, namespace)
         except NotFound:
             continue  # an earlier statement may create it
         if isinstance(found, ViewQuery):
+            check_view(named)
             yield from _named_in(context, found.query, found.namespace, made, depth + 1)
             continue
         table = context.guarded(found)
         assert table is not None, "what a name means exists"
         yield table
+        if named.as_of is not None:  # behind the right to read it
+            require(table, "cold tier", "reading an earlier version")

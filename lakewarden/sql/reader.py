@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection
-from typing import ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakewarden.delta.past import AsOf
 from lakewarden.errors import BadSyntax, InvalidArgument
 from lakewarden.sql.statements.base import Pairs, Ref
 
@@ -32,6 +33,7 @@ _OWNER = re.compile(r"\b(USER|STORAGE)\b", re.IGNORECASE)
 _SECRET = re.compile(r"\b(PASSWORD|OAUTH|CREDENTIALS|CONFIG)\b", re.IGNORECASE)
 _AGAIN, _AGAIN_AT_LEAST = 20, 10_000
 """How often each token may be read again, on average; queries read every second one once."""
+_VERSIONS, _AS_OF = ("VERSION", "TIMESTAMP"), ("AS", "OF")
 _DIGITS = 18
 """For a whole number that is not a value: counts and versions have 64 bits."""
 
@@ -279,7 +281,48 @@ class Reader(DuckDBParser):
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if self._follows and self._curr.text.upper() == self._follows and self._next.token_type is TokenType.L_PAREN:
             return None
-        return super()._parse_table_alias(alias_tokens)
+        if self._at_version:
+            return None
+        alias = super()._parse_table_alias(alias_tokens)
+        if alias is not None and self._at_version:
+            self.raise_error("the version comes before the alias: write it as FROM n.t VERSION AS OF 3 AS a")
+        return alias
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        found = super()._parse_table(*args, **options)
+        if self._at_version:
+            self.raise_error("only a table has versions: write it as FROM n.t VERSION AS OF 3")
+        return found
+
+    @property
+    def _at_version(self) -> bool:
+        index = self._index
+        found = self._version_kind()
+        self._retreat(index)
+        return found is not None
+
+    def _version_kind(self) -> str | None:
+        """Reads VERSION AS OF or TIMESTAMP AS OF, with or without FOR, if it comes next, and returns its word."""
+        if self.keyword not in ("FOR", *_VERSIONS):
+            return None
+        return next((kind for kind in _VERSIONS if self.word(kind, *_AS_OF) or self.word("FOR", kind, *_AS_OF)), None)
+
+    def _parse_version(self) -> exp.Version | None:
+        """Reads which version of a table is meant, if that comes next.
+
+        Raises:
+            InvalidArgument: a negative version, or a text that is not a timestamp.
+        """
+        kind = self._version_kind()
+        if kind is None:
+            return None
+        if kind == "VERSION":
+            given = str(-self.whole("a version") if self._match(TokenType.DASH) else self.whole("a version"))
+            AsOf.of(version=int(given))
+        else:
+            given = self.text("a timestamp")
+            AsOf.of(timestamp=given)
+        return exp.Version(this=kind, kind="AS OF", expression=exp.Literal.string(given))
 
     def condition(self) -> exp.Expr:
         found = self._parse_disjunction()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from lakewarden.catalog.names import check_namespace, check_table
+from lakewarden.delta.past import AsOf
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.statements.base import Ref
@@ -38,23 +39,61 @@ Find = Callable[[Ref, str | None], TableName | ViewQuery]
 
 
 @dataclass(frozen=True)
+class Named:
+    """A name in a query, and the version that the query means by it; None for the table as it is."""
+
+    ref: Ref
+    as_of: AsOf | None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as a query reads it: as it is, or a version of its past."""
+
+    table: TableName
+    as_of: AsOf | None = None
+
+    def __str__(self) -> str:
+        return str(self.table) if self.as_of is None else f"{self.table} as of {self.as_of}"
+
+
+@dataclass(frozen=True)
 class Resolved:
-    """A query over `tables`, each under the name `str(table)`; `places` are the nodes that name them."""
+    """A query over `tables`, each under the name `str(relation)`, and the nodes that name each."""
 
     query: exp.Query
-    tables: dict[TableName, list[exp.Table]] = field(default_factory=dict)
+    tables: dict[Relation, list[exp.Table]] = field(default_factory=dict)
     qualified: dict[int, list[exp.Column]] = field(default_factory=dict)
     """The columns with a namespace, by the `id` of the SELECT: there may be thousands of tables and of columns."""
 
 
-def refs(query: exp.Expr) -> Iterator[Ref]:
+def names(query: exp.Expr) -> Iterator[Named]:
     """The tables and views that a query names, without those inside views.
 
     Raises:
         PermissionDenied: a name is outside the session's tables.
+        Unsupported: a version of what is not a table.
     """
     for node in _named(query):
-        yield checked(node)
+        yield Named(checked(node), _as_of(node))
+
+
+def as_they_are(query: exp.Expr) -> exp.Expr:
+    """The query without the versions that it names, which are not part of DuckDB's SQL."""
+    if not any(node.args.get("version") for node in query.find_all(exp.Table)):
+        return query
+    made = query.copy()
+    for node in made.find_all(exp.Table):
+        node.set("version", None)
+    return made
+
+
+def check_view(named: Named) -> None:
+    """Raises:
+    Unsupported: a version of a view.
+    """
+    if named.as_of is not None:
+        raise Unsupported(f"{named.ref} is a view, which has no versions: name the version of each table in its query")
 
 
 def resolved(query: exp.Query, find: Find, namespace: str | None, extra: Container[str] = ()) -> Resolved:
@@ -78,11 +117,14 @@ def _resolve(made: Resolved, node: exp.Table, find: Find, namespace: str | None,
     if depth > DEEPEST:
         raise Unsupported(f"views are nested more than {DEEPEST} deep")
     ref = checked(node)
+    named = Named(ref, _as_of(node))
     found = find(ref, namespace)
     if isinstance(found, TableName):
-        _name_table(made, node, ref, found)
-        made.tables.setdefault(found, []).append(node)
+        relation = Relation(found, named.as_of)
+        _name_table(made, node, ref, relation)
+        made.tables.setdefault(relation, []).append(node)
         return
+    check_view(named)
     inner = found.query.copy()
     alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True))
     holder = exp.Subquery(this=inner, alias=alias.copy())
@@ -116,12 +158,13 @@ def checked(node: exp.Table) -> Ref:
     return Ref(node.name, node.db or None)
 
 
-def _name_table(made: Resolved, node: exp.Table, ref: Ref, table: TableName) -> None:
+def _name_table(made: Resolved, node: exp.Table, ref: Ref, relation: Relation) -> None:
     if not node.args.get("alias"):
         node.set("alias", exp.TableAlias(this=exp.to_identifier(ref.name, quoted=True)))
     _strip_namespace(made, node, ref)
-    node.set("this", exp.to_identifier(str(table), quoted=True))
+    node.set("this", exp.to_identifier(str(relation), quoted=True))
     node.set("db", None)
+    node.set("version", None)
 
 
 def _strip_namespace(made: Resolved, node: exp.Table, ref: Ref) -> None:
@@ -141,11 +184,25 @@ def _strip_namespace(made: Resolved, node: exp.Table, ref: Ref) -> None:
 
 
 def _named(tree: exp.Expr) -> Iterator[exp.Table]:
-    """The nodes in FROM that are names, except those of CTEs."""
+    """The nodes in FROM that are names, except those of CTEs.
+
+    Raises:
+        Unsupported: a version of what is not a table.
+    """
     places: dict[int, _Places] = {}
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and (node.db or not _names_cte(node, places)):
             yield node
+        elif node.args.get("version"):
+            raise Unsupported(f"{node.name} is not a table and has no versions: name the version of a table inside it")
+
+
+def _as_of(node: exp.Table) -> AsOf | None:
+    version = node.args.get("version")
+    if version is None:
+        return None
+    given = version.expression.name
+    return AsOf.of(version=int(given)) if version.name == "VERSION" else AsOf.of(timestamp=given)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -31,8 +32,10 @@ class SessionTable:
     def delete(self, key_rows: Rows) -> Receipt:
         return self._to("write").delete(key_rows, user=self._user)
 
-    def read(self, *, freshness: Freshness = "strong") -> pa.Table:
-        return self._to("read").read(user=self._user, freshness=freshness)
+    def read(
+        self, *, freshness: Freshness = "strong", version: int | None = None, timestamp: datetime | str | None = None
+    ) -> pa.Table:
+        return self._to("read").read(user=self._user, freshness=freshness, version=version, timestamp=timestamp)
 
     def history(self, *, limit: int | None = 20, before_version: int | None = None) -> list[HistoryEntry]:
         return self._to("read").history(user=self._user, limit=limit, before_version=before_version)

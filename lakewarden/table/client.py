@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.delta.history import HistoryEntry, history
+from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.log.plain import Batch
@@ -180,13 +182,30 @@ class TableClient:
         check_user(user)
         return self._appender.append(log_batch(self.table.schema, pa.table({TARGET: pa.array(seqs, pa.int64())}), user, DELETE))
 
-    def read(self, *, user: str | None = None, freshness: Freshness = "strong") -> pa.Table:
+    def read(
+        self,
+        *,
+        user: str | None = None,
+        freshness: Freshness = "strong",
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> pa.Table:
         """The scope's rows, in no particular order.
 
         Args:
             freshness: `strong` sees every acknowledged write, `eventual` the Delta table as of the last flush. A STREAM
                 table has none, and is always read strongly: the rows that have not expired.
+            version: a version of the Delta table: the rows and the columns that it had then, whatever `freshness` says.
+            timestamp: instead of `version`, the one that was the newest then; without a zone it is UTC.
+
+        Raises:
+            InvalidArgument: both, or a value that cannot be a version or a timestamp.
+            NotFound: the version does not exist, is no longer there, or is still to come; the message names those that are.
+            Unsupported: a version of a STREAM table.
         """
+        as_of = AsOf.of(version, timestamp)
+        if as_of is not None:
+            return self.reader.past(as_of, user).rows(EVERYTHING).drop_columns([SEQ])
         return self.scan(EVERYTHING, user=user, freshness=freshness).drop_columns([SEQ])
 
     def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:

@@ -8,13 +8,15 @@ from functools import partial
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
+from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.reading.keys import first_live
+from lakewarden.operations.reading.past import PastScope, past_of
 from lakewarden.operations.reading.scope import Freshness, Wanted, read_cold, read_stream_scope, read_strong
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
@@ -52,6 +54,17 @@ class TableReader:
             place = partial(self.target, user)
             rows = read_strong(place, self.log, wanted, warehouse.cold)
         return rows if wanted.columns is None else rows.select(wanted.columns)
+
+    def past(self, as_of: AsOf, user: str | None) -> PastScope:
+        """A version of the scope's past.
+
+        Raises:
+            Unsupported: a STREAM table, which has no versions.
+            NotFound: the version cannot be read; the message names those that can.
+        """
+        if self.table.schema.append_only:
+            raise Unsupported(f"{self.table.name} is a {self.table.type} table, which has no versions: read it as it is")
+        return past_of(partial(self.target, user), as_of, self.warehouse.clock())
 
     def first_live(self, rows: pa.Table, user: str | None, view: LogView) -> Key | None:
         """Returns the first key of these rows that a live row of the scope has, as of the view or later; None if none has."""

@@ -99,6 +99,18 @@ def test_a_table_of_others_has_a_history_too(tmp_path: Path) -> None:
     assert (entry.version, entry.read_version, entry.user_metadata) == (0, 0, {})
 
 
+def test_k3_names_a_read_version_for_every_commit(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t")
+    flush(scope, people(1, 2))
+    DeltaTable(scope.uri).delete("id = 1")
+    commit = tmp_path / "t" / "_delta_log" / f"{1:020d}.json"
+    commit.write_text(commit.read_text().replace('"readVersion":0,', ""))
+    flush(scope, people(3), first_seq=5)
+    found = history(scope)
+    assert [entry.read_version for entry in found] == [1, None, 0]
+    assert [entry.k3_read_version for entry in found] == [1, 0, 0]
+
+
 @pytest.mark.parametrize(("text", "plain"), [
     ('["(id#3022L = 4)"]', "id = 4"),
     ('["((id#1L = 4) AND (x#22 > 5))"]', "(id = 4) AND (x > 5)"),

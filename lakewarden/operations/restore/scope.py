@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
-from urllib.parse import unquote
 
 from lakewarden.catalog.model import Table
 from lakewarden.clock import Clock, NewId
@@ -18,6 +17,8 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.schema import version_of
+from lakewarden.delta.past import in_utc
+from lakewarden.delta.reading.past import missing, versions_left
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
@@ -68,19 +69,6 @@ def restore_options(table: Table, user: str | None, version: int | None, timesta
     return RestoreOptions(version, timestamp)
 
 
-def parse_moment(text: str) -> datetime:
-    """Parses an ISO 8601 timestamp; without an offset it is UTC.
-
-    Raises:
-        InvalidArgument: the text is not an ISO 8601 timestamp.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{text!r} is not a timestamp: write it as 2026-11-21T08:30:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RestorePlan(ScopePlan):
     """`adds` are added and `removes` removed; `to` is the version whose rows result."""
@@ -119,8 +107,8 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     source = open_scope(target, to) or table
     source.schema_version(target.schemas)
     _check(target, source)
-    if missing := _missing(source.files(), present):
-        raise _gone(target, table, timeline, present, f"{len(missing)} of the files of version {to} are missing")
+    if lost := missing(source.files(), present):
+        raise _gone(target, table, timeline, present, f"{len(lost)} of the files of version {to} are missing")
     return _plan(target, options, table, source, timeline, now)
 
 
@@ -160,10 +148,8 @@ def run_restore(
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())
     present = frozenset(found.key for found in open_store(plan.target.location).list(""))
-    if missing := _missing(plan.adds, present):
-        raise NotFound(
-            f"restore {plan.target.scope}: {len(missing)} files of version {plan.to} vanished since the plan: {missing[0]}"
-        )
+    if lost := missing(plan.adds, present):
+        raise NotFound(f"restore {plan.target.scope}: {len(lost)} files of version {plan.to} vanished since the plan: {lost[0]}")
     reach("after-read")
     check_fresh(plan, clock())  # before rows lie there again
     again = plan.rewritten
@@ -196,7 +182,8 @@ def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options
                 target, table, timeline, present, f"version {options.version} was removed by a vacuum, or is no longer in the log"
             )
         return options.version
-    moment = _utc(options.timestamp)
+    assert options.timestamp is not None  # exactly one of the two is given
+    moment = in_utc(options.timestamp)
     found = timeline.at(moment)
     if found is None or not timeline.has(found):
         what = f"no version from {moment.isoformat()} is left"
@@ -204,21 +191,9 @@ def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options
     return found
 
 
-def _utc(timestamp: datetime | None) -> datetime:
-    assert timestamp is not None  # exactly one of the two is given
-    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-
-
 def _gone(target: ScopeTarget, table: ScopeTable, timeline: Timeline, present: frozenset[str], what: str) -> NotFound:
     """The refusal, with the range that still works."""
-    oldest = timeline.oldest_whole((unquote(file.path) for file in table.files()), present)
-    works = "no version still works" if oldest is None else f"versions {oldest} to {timeline.newest} still work"
-    kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept and oldest is not None else ""
-    return NotFound(f"restore {target.scope}: {what}; {works}{kept}")
-
-
-def _missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> list[str]:
-    return [file.path for file in files if file.path not in present and unquote(file.path) not in present]
+    return NotFound(f"restore {target.scope}: {what}; {versions_left(table, timeline, present)}")
 
 
 def _check(target: ScopeTarget, table: ScopeTable) -> None:
@@ -243,7 +218,7 @@ def _plan(
     change = difference(target, table, source, timeline)
     metrics = _metrics(change.adds, change.removes)
     discards = options.discard_to is not None and options.discard_to > (table.watermark(target.app_id) or -1)
-    requested = {} if options.timestamp is None else {"timestamp": _utc(options.timestamp).isoformat(timespec="milliseconds")}
+    requested = {} if options.timestamp is None else {"timestamp": in_utc(options.timestamp).isoformat(timespec="milliseconds")}
     changes = change.adds or change.removes or discards
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestorePlan(

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
+from lakewarden.delta.past import parse_moment
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, ScopesFailed
 from lakewarden.execution.enqueue import enqueue
 from lakewarden.execution.planner import Planner
 from lakewarden.execution.runner import Runner
 from lakewarden.operations.export.run import own_place
 from lakewarden.operations.procedures.move import cancel_move
-from lakewarden.operations.restore.scope import parse_moment
 from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
 from lakewarden.sql.context import Context

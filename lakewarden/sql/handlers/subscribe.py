@@ -20,7 +20,7 @@ from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import text_of
-from lakewarden.sql.relations import SEQ, ViewQuery, refs
+from lakewarden.sql.relations import SEQ, ViewQuery, names
 from lakewarden.sql.results import Events
 from lakewarden.sql.statements.base import Pairs
 from lakewarden.sql.statements.rows import Query, Subscribe
@@ -100,7 +100,7 @@ def _checked(manner: Manner) -> Manner:
 
 
 def _table(context: Context, query: exp.Query) -> Table:
-    ref = next(refs(query))
+    ref = next(names(query)).ref
     found = context.relation(ref, None)
     if isinstance(found, ViewQuery):
         raise Unsupported(f"{ref} is a view; a subscription needs a table")

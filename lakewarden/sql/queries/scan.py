@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.operations.reading.past import PastScope
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
-from lakewarden.sql.relations import SYSTEM
+from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.system.relations import system_relation
 from lakewarden.table import TableClient
 from lakewarden.warehouse import find_table
@@ -25,6 +26,18 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
         client = TableClient.of(context.warehouse, table)
         read = client.scan(Wanted(pushdown.columns, pushdown.bounds), user=context.owner(table), freshness=context.freshness)
     return for_duck(read.select(pushdown.columns), table.schema)
+
+
+def past(context: Context, relation: Relation) -> PastScope:
+    """Finds the version of a table's past that a query reads. Raises as `TableReader.past`."""
+    assert relation.as_of is not None, "only versions of a table have a past"
+    table = find_table(context.catalog, relation.table)
+    return TableClient.of(context.warehouse, table).reader.past(relation.as_of, context.owner(table))
+
+
+def past_relation(scope: PastScope, pushdown: Pushdown) -> pa.Table:
+    rows = scope.rows(Wanted(pushdown.columns, pushdown.bounds))
+    return for_duck(rows.select(pushdown.columns), scope.schema)
 
 
 def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:

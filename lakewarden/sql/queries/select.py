@@ -7,11 +7,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from lakewarden.access.gate import TableOf
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import BadSyntax, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
@@ -22,8 +24,11 @@ from lakewarden.sql.queries.literals import check_numbers
 from lakewarden.sql.queries.pushdown import Pushdown, hide_seq, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.reader import STUMBLES, Lakewarden
-from lakewarden.sql.relations import SEQ, Resolved, resolved
+from lakewarden.sql.relations import SEQ, Relation, Resolved, resolved
 from lakewarden.sql.results import Rows
+
+if TYPE_CHECKING:
+    from lakewarden.operations.reading.past import PastScope
 
 _DIALECT = Lakewarden()
 
@@ -33,7 +38,9 @@ class Prepared:
     """A query as DuckDB receives it, and what it needs of each table."""
 
     sql: str
-    pushdowns: dict[TableName, Pushdown]
+    pushdowns: dict[Relation, Pushdown]
+    past: dict[Relation, PastScope]
+    """The versions that it reads of tables' pasts."""
 
 
 def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> Prepared:
@@ -42,24 +49,34 @@ def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> P
     """
     made = resolved(query, context.relation, context.namespace, extra)
     check_numbers(made.query)
-    schemas: dict[TableName, TableSchema] = {}
-    for name in made.tables:
-        table = context.readable.get(name)
-        if table is None:
-            raise PermissionDenied(f"{name} did not exist when the statement was checked; try again")
-        if isinstance(table, Table):
-            schemas[name] = table.schema
-    take_kept_forms(made.query, {id(place): schema for name, schema in schemas.items() for place in made.tables[name]})
-    pushdowns = {name: _pushdown(made, name, schemas.get(name)) for name in made.tables}
-    return Prepared(_whole_text_of(with_session_values(context, made.query)), pushdowns)
+    readable = {relation: _readable(context, relation.table) for relation in made.tables}
+    past = {relation: _past(context, relation) for relation in made.tables if relation.as_of is not None}
+    schemas = {relation: table.schema for relation, table in readable.items() if isinstance(table, Table)}
+    schemas |= {relation: scope.schema for relation, scope in past.items()}
+    take_kept_forms(made.query, {id(place): schema for relation, schema in schemas.items() for place in made.tables[relation]})
+    pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
+    return Prepared(_whole_text_of(with_session_values(context, made.query)), pushdowns, past)
 
 
-def _pushdown(made: Resolved, name: TableName, schema: TableSchema | None) -> Pushdown:
+def _readable(context: Context, name: TableName) -> Table | TableOf:
+    table = context.readable.get(name)
+    if table is None:
+        raise PermissionDenied(f"{name} did not exist when the statement was checked; try again")
+    return table
+
+
+def _past(context: Context, relation: Relation) -> PastScope:
+    from lakewarden.sql.queries.scan import past  # imports Delta, which a query without tables does not need
+
+    return past(context, relation)
+
+
+def _pushdown(made: Resolved, relation: Relation, schema: TableSchema | None) -> Pushdown:
     if schema is None:
         return Pushdown(())
-    found = pushdown_of(made.query, made.tables[name], schema)
+    found = pushdown_of(made.query, made.tables[relation], schema)
     if SEQ in found.columns:
-        hide_seq(made.tables[name])
+        hide_seq(made.tables[relation])
     return found
 
 
@@ -109,7 +126,7 @@ def run(
     extra = extra or {}
     prepared = prepare(context, query, extra)
     found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
-    one_users = (name for name in prepared.pushdowns if _keeps_users_apart(context, name))
+    one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
     return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
 
 
@@ -138,6 +155,11 @@ def explain(context: Context, query: exp.Query) -> Rows:
 def _relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
     if not prepared.pushdowns:
         return {}
-    from lakewarden.sql.queries.scan import relation  # imports Delta, which a query without tables does not need
+    from lakewarden.sql.queries.scan import past_relation, relation  # imports Delta, which a query without tables does not need
 
-    return {str(name): relation(context, name, pushdown, read.get(name)) for name, pushdown in prepared.pushdowns.items()}
+    found = {}
+    for each, pushdown in prepared.pushdowns.items():
+        scope = prepared.past.get(each)
+        rows = relation(context, each.table, pushdown, read.get(each.table)) if scope is None else past_relation(scope, pushdown)
+        found[str(each)] = rows
+    return found

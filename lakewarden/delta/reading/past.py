@@ -1,0 +1,112 @@
+"""Opens a version of a scope's past, and says which versions are left where that one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from urllib.parse import unquote
+
+from lakewarden.clock import from_millis, to_millis
+from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.past import AsOf
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.errors import Corrupt, LakewardenError, NotFound
+from lakewarden.storage.objects import keys_of
+from lakewarden.storage.open import open_store
+from lakewarden.target import ScopeTarget
+
+
+def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
+    """Opens that version, or the one that was the newest at that moment.
+
+    A moment up to now has a version even if the newest one is older: scopes are quiet for days. A later one has none.
+
+    Raises:
+        NotFound: the version does not exist or can no longer be read; or no version existed at the moment, or it is still to
+            come. The message names the versions that can be read.
+        Corrupt, Unsupported: as `open_scope`.
+    """
+    if as_of.moment is None:
+        assert as_of.version is not None  # one of the two is given
+        return open_numbered(target, as_of.version)
+    newest = _newest(target)
+    store = open_store(target.location)
+    timeline = read_timeline(store, newest.version, store.list(LOG))
+    if as_of.moment > now and to_millis(as_of.moment) > (last := timeline.entries[-1].at):
+        raise NotFound(
+            f"{target.scope} as of {as_of}: that is still to come, and more may be written until then; its newest version"
+            f" {newest.version} is of {from_millis(last).isoformat()}"
+        )
+    version = timeline.at(as_of.moment)
+    if version is None or not timeline.has(version):
+        raise gone(target, newest, f"no version from {as_of} is left")
+    return newest if version == newest.version else open_numbered(target, version)
+
+
+def open_numbered(target: ScopeTarget, version: int) -> ScopeTable:
+    """Opens that version. Raises as `open_past`."""
+    try:
+        table = open_scope(target, version)
+    except (NotFound, Corrupt) as error:
+        raise _reason(target, version, error) from error
+    if table is None:
+        raise _nothing(target)
+    return table
+
+
+def _reason(target: ScopeTarget, version: int, error: LakewardenError) -> LakewardenError:
+    newest = _newest(target)
+    if version > newest.version:
+        return gone(target, newest, f"there is no version {version}")
+    store = open_store(target.location)
+    if read_timeline(store, newest.version, store.list(LOG)).has(version):
+        return error
+    return gone(target, newest, f"version {version} was removed by a vacuum, or is no longer in the log")
+
+
+def check_files(target: ScopeTarget, table: ScopeTable) -> None:
+    """Call this where a version's files could not be read.
+
+    Raises:
+        NotFound: some of them are no longer there, and newer versions have replaced them.
+    """
+    newest = _newest(target)
+    lost = missing(table.files(), frozenset(keys_of(open_store(target.location))))
+    if lost and table.version < newest.version:
+        raise gone(target, newest, f"{len(lost)} of the files of version {table.version} are missing")
+
+
+def missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> list[str]:
+    """The paths of the files that are not there."""
+    return [file.path for file in files if file.path not in present and unquote(file.path) not in present]
+
+
+def gone(target: ScopeTarget, newest: ScopeTable, what: str) -> NotFound:
+    """Returns the refusal, with the versions that can be read."""
+    store = open_store(target.location)
+    listing = store.list("")
+    timeline = read_timeline(store, newest.version, listing)
+    return NotFound(f"{target.scope}: {what}; {versions_left(newest, timeline, frozenset(found.key for found in listing))}")
+
+
+def versions_left(newest: ScopeTable, timeline: Timeline, present: frozenset[str]) -> str:
+    """Says from which version on all files exist. `present` are the keys of the table's objects."""
+    oldest = timeline.oldest_whole((unquote(file.path) for file in newest.files()), present)
+    if oldest is None:
+        return "no version still works"
+    kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept else ""
+    return f"versions {oldest} to {timeline.newest} still work{kept}"
+
+
+def _newest(target: ScopeTarget) -> ScopeTable:
+    table = open_scope(target)
+    if table is None:
+        raise _nothing(target)
+    return table
+
+
+def _nothing(target: ScopeTarget) -> NotFound:
+    return NotFound(f"{target.scope} has no version yet, because nothing was flushed")
