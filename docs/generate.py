@@ -19,6 +19,7 @@ from lakewarden.specs import SPECS
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
 from lakewarden.sql.query_engine.functions import SCALAR_FUNCTIONS, SESSION_FUNCTIONS, TABLE_FUNCTIONS
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
+from lakewarden.sql.shapes.table import BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
@@ -42,6 +43,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
+        _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes/table.py", writes()),
     }
 
 
@@ -144,6 +146,20 @@ def errors() -> Iterator[str]:
     for error in sorted(_raised(), key=lambda one: (one.code, one.__name__)):
         retry = "may help" if issubclass(error, Transient) else "no"
         yield _row(f"`{error.code}`", f"`{error.__name__}`", _first_line(error), retry)
+
+
+def writes() -> Iterator[str]:
+    yield "The result of a statement that writes has a `strategy`. It follows from the first of these lines that fits: the kind of"
+    yield "table, and what the rows come from or what the `WHERE` is on. USER tables are keyed; where they have a line of their own, it"
+    yield "counts. The rules are those of SQL (native) or of the calls of `lake.k3` (k3)."
+    yield ""
+    yield "- *one key*: each column of the key `=` a constant. *keys*: every condition is on columns of the key alone, be it on some."
+    yield "- *keys of a query*: `(key) IN (SELECT …)`. *other columns*: anything else, or no `WHERE`."
+    yield ""
+    yield from _table("statement", "table", "form", "rules", "strategy", "how")
+    for shape in SHAPES:
+        yield _row(shape.verb, shape.kind, shape.form, shape.rules, f"`{shape.strategy.wire}`", f"{shape.why}{' (1)' * shape.warns}")
+    yield from ("", f"(1) The result warns: {BYPASS}.")
 
 
 def operations() -> Iterator[str]:

@@ -13,12 +13,12 @@ import typer
 from lakewarden.cli.context import invocation
 from lakewarden.cli.follow import follow as follow_subscription
 from lakewarden.cli.follow import write_events
-from lakewarden.cli.output import Row, emit
+from lakewarden.cli.output import Cell, Row, emit
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
 
 if TYPE_CHECKING:
-    from lakewarden.sql.results import OneLine, Result
+    from lakewarden.sql.results import Affected, OneLine, Result, Rows
 
 
 def register(app: typer.Typer) -> None:
@@ -100,15 +100,29 @@ def _object(result: OneLine) -> Row:
 
     match result:
         case Rows():
-            return {"columns": list(result.columns), "rows": [dict(row) for row in json_rows(result)]}
+            return {"columns": list(result.columns), "rows": [dict(row) for row in json_rows(result)], **_how_read(result)}
         case Affected():
-            return {"rows_affected": result.rows}
+            return {"rows_affected": result.rows, **_how_written(result)}
         case Started() if result.several:
             return {"message": result.message, "job_ids": list(result.job_ids)}
         case Started():
             return {"message": result.message, "job_id": result.job_ids[0]}
         case _:
             return {"message": result.message}
+
+
+def _how_read(result: Rows) -> Row:
+    """Nothing of a query on anything but one large table."""
+    if result.strategy is None or result.served_by is None:
+        return {}
+    return {"strategy": result.strategy.wire, "served_by": result.served_by.wire, "strategy_reason": result.strategy_reason}
+
+
+def _how_written(result: Affected) -> Row:
+    made: dict[str, Cell] = {"strategy": result.strategy.wire, "pending_drain": result.pending_drain}
+    if result.version is not None:
+        made["version"] = result.version
+    return made | {"warnings": list(result.warnings)}
 
 
 def _table(result: Result, unnamed: str | None) -> None:
@@ -126,6 +140,8 @@ def _table(result: Result, unnamed: str | None) -> None:
                 sys.stderr.write(f"{tables}: each user's rows are apart, and these are {unnamed}'s; --user names another\n")
         case Affected():
             sys.stdout.write(f"{result.rows} {'row' if result.rows == 1 else 'rows'} affected\n")
+            for warning in result.warnings:
+                sys.stderr.write(f"warning: {warning}\n")
         case _:
             sys.stdout.write(f"{result.message}\n")
     sys.stdout.flush()

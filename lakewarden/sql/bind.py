@@ -11,7 +11,7 @@ from lakewarden.access.gate import TableOf, impersonate, require
 from lakewarden.admin.session_gate import Door
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
-from lakewarden.errors import NotFound, PermissionDenied, Unsupported
+from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.select import text_of
@@ -21,7 +21,7 @@ from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
-from lakewarden.sql.statements.rows import Delete, Insert, Update
+from lakewarden.sql.statements.rows import Delete, Insert, Merge, Update
 from lakewarden.sql.statements.tables import CreateView
 
 
@@ -101,6 +101,9 @@ def _check_known(context: Context, statement: Statement) -> None:
         if "DATABASE" in statement.what:
             context.door.allow("back up the database")
         raise Unsupported(f"{statement.what}: recognized, but not supported")
+    if isinstance(statement, (Update, Delete)) and statement.where is None and context.rules == "native":
+        verb = type(statement).__name__.upper()
+        raise InvalidArgument(f"{statement.table}: {verb} needs a WHERE; WHERE true means every row")
 
 
 def _glance(context: Context, user: str) -> Door:
@@ -120,7 +123,7 @@ def _read_by(context: Context, statement: Statement, made: Made) -> Iterator[Tab
     namespace = context.named(statement.view).namespace if isinstance(statement, CreateView) else context.namespace
     for query in queries_of(statement):
         yield from _named_in(context, query, namespace, made)
-    if isinstance(statement, (Update, Delete, Insert)):
+    if isinstance(statement, (Update, Delete, Insert, Merge)):
         name = context.named(statement.table)
         table = context.guarded(name) or made.get(name)
         if table is not None and not (isinstance(statement, Insert) and statement.conflict is None):

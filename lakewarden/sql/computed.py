@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.rows import Assignment, Delete, Explain, Insert, Query, Subscribe, Update
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
 from lakewarden.sql.statements.tables import CreateView
 
 _PLAIN = (exp.Select, exp.Star, exp.From, exp.Values, exp.Tuple, exp.Literal, exp.Neg, exp.Null, exp.Boolean)
@@ -18,18 +18,26 @@ def queries_of(statement: Statement) -> Iterator[exp.Expr]:
     match statement:
         case Query() | Explain() | Subscribe() | CreateView():
             yield statement.query
-        case Insert():
-            if statement.rows is not None and not _only_literals(statement.rows):
-                yield statement.rows
-            conflict = statement.conflict
-            if conflict is not None:
-                yield from _computed(conflict.assignments or (), conflict.where)
+        case Insert() | Overwrite():
+            yield from _rows_of(statement)
         case Update():
-            yield from _computed(statement.assignments, statement.where)
+            yield from _computed(*(each.value for each in statement.assignments), statement.where)
         case Delete():
-            yield from _computed((), statement.where)
+            yield from _computed(statement.where)
+        case Merge():
+            yield exp.select("*").from_(statement.source.copy(), copy=False)
+            values = (value for when in statement.whens for value in (when.condition, *when.values))
+            yield from _computed(statement.on, *values)
         case _:
             pass  # computes nothing
+
+
+def _rows_of(statement: Insert | Overwrite) -> Iterator[exp.Expr]:
+    if statement.rows is not None and not _only_literals(statement.rows):
+        yield statement.rows
+    conflict = statement.conflict if isinstance(statement, Insert) else None
+    if conflict is not None:
+        yield from _computed(*(each.value for each in conflict.assignments or ()), conflict.where)
 
 
 def _only_literals(rows: exp.Query) -> bool:
@@ -37,7 +45,7 @@ def _only_literals(rows: exp.Query) -> bool:
     return all(isinstance(node, _PLAIN) for node in rows.walk())
 
 
-def _computed(assignments: tuple[Assignment, ...], where: exp.Expr | None) -> Iterator[exp.Expr]:
-    values = [each.value.copy() for each in assignments] + ([] if where is None else [where.copy()])
+def _computed(*expressions: exp.Expr | None) -> Iterator[exp.Expr]:
+    values = [each.copy() for each in expressions if each is not None]
     if values:
         yield exp.select(*values, copy=False)

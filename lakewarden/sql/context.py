@@ -15,6 +15,7 @@ from lakewarden.sql.parse import parse_query
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.relations import SYSTEM, ViewQuery
 from lakewarden.sql.services import Services
+from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.base import Ref
 from lakewarden.sql.statements.rows import Query
 from lakewarden.warehouse import Warehouse, find_table
@@ -37,6 +38,7 @@ class Context:
     uploads: Mapping[str, Upload] = field(default_factory=dict)
     readable: Mapping[TableName, Table | TableOf] = field(default_factory=dict)
     """What the gate lets the statement's queries read. `bind` decides it, once."""
+    rules: Rules = "native"
 
     @property
     def warehouse(self) -> Warehouse:

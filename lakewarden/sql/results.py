@@ -55,6 +55,8 @@ class Affected:
     version: int | None = field(default=None, compare=False)
     """The version of the Delta table that the statement committed; None where it committed none."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    strategy_reason: str = field(default="", compare=False)
+    """Why it was written so."""
 
 
 @dataclass(frozen=True)

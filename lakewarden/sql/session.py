@@ -17,6 +17,7 @@ from lakewarden.sql.parse import parse, parse_subscription
 from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
+from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
 
-    def __init__(self, services: Services, principal: Principal) -> None:
+    def __init__(self, services: Services, principal: Principal, rules: Rules = "native") -> None:
         self._services = services
+        self._rules = rules
         warehouse = services.warehouse
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._namespace: str | None = None
@@ -90,7 +92,7 @@ class SqlSession:
             PermissionDenied: the role may not act as that user.
         """
         taken = self._door.execute_as(self._services.warehouse.catalog.read(), check_user(user))
-        return SqlSession(self._services, taken.principal)
+        return SqlSession(self._services, taken.principal, self._rules)
 
     def subscribe(
         self,
@@ -112,11 +114,11 @@ class SqlSession:
 
     def _context(self, freshness: Freshness, *, wait: bool) -> Context:
         catalog = self._services.warehouse.catalog.read()
-        return Context(self._services, self._door, catalog, self._namespace, freshness, wait)
+        return Context(self._services, self._door, catalog, self._namespace, freshness, wait, rules=self._rules)
 
 
-def open_session(services: Services, user: str, role: str) -> SqlSession:
+def open_session(services: Services, user: str, role: str, rules: Rules = "native") -> SqlSession:
     """Raises:
     InvalidArgument: the user's name is not valid, or the role does not exist.
     """
-    return SqlSession(services, Principal(check_user(user), parse_role(role)))
+    return SqlSession(services, Principal(check_user(user), parse_role(role)), rules)

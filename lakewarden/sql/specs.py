@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from lakewarden.sql.grammar import namespaces, rows, show, storages, tables, upkeep, users
+from lakewarden.sql.grammar import merge, namespaces, rows, show, storages, tables, upkeep, users
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
 from lakewarden.sql.statement_spec import (
     Audited,
@@ -19,7 +19,7 @@ from lakewarden.sql.statement_spec import (
 )
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
-from lakewarden.sql.statements.rows import Delete, Explain, Insert, Query, Subscribe, Update
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
@@ -49,6 +49,7 @@ def _cold(what: str) -> Requirement:
 _SELECTS: Mapping[str, Grammar] = dict.fromkeys(("SELECT", "WITH", "FROM", "VALUES", "TABLE"), rows.query)
 _SHOW: Mapping[str, Grammar] = {"SHOW": show.show}
 _DESCRIBE: Mapping[str, Grammar] = {"DESCRIBE": show.describe, "DESC": show.describe}
+_INSERT: Mapping[str, Grammar] = {"INSERT": rows.insert}
 _STORAGE: Mapping[str, Grammar] = {"STORAGE": storages.storage}
 _KILL: Mapping[str, Grammar] = {"KILL": upkeep.kill}
 
@@ -199,11 +200,20 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
     Insert: StatementSpec(
         "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]]",
         "adds rows",
-        {"INSERT": rows.insert},
+        _INSERT,
         OnTable("write"),
-        "change.insert",
+        "insert.insert",
         Affected,
         requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
+    ),
+    Overwrite: StatementSpec(
+        "INSERT OVERWRITE [TABLE] t [(…)] VALUES … or SELECT …",
+        "replaces all rows; of a USER table those of the session's user",
+        _INSERT,
+        OnTable("write"),
+        "replace.overwrite",
+        Affected,
+        requires=Requirement("updates", "INSERT OVERWRITE"),
     ),
     Update: StatementSpec(
         "UPDATE t SET … WHERE …",
@@ -221,6 +231,26 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         OnTable("write"),
         "change.delete",
         Affected,
+    ),
+    Truncate: StatementSpec(
+        "TRUNCATE [TABLE] t",
+        "removes all rows; of a USER table those of the session's user",
+        {"TRUNCATE": rows.truncate},
+        OnTable("write"),
+        "replace.truncate",
+        Affected,
+        requires=Requirement("updates", "TRUNCATE"),
+    ),
+    Merge: StatementSpec(
+        "MERGE INTO t USING (VALUES …), (SELECT …) or a table AS s ON t.key = s.…"
+        " [WHEN MATCHED [AND …] THEN UPDATE SET … or *, DELETE or DO NOTHING]"
+        " [WHEN NOT MATCHED [AND …] THEN INSERT (…) VALUES (…) or *, or DO NOTHING]",
+        "changes, removes and adds rows by those of a source",
+        {"MERGE": merge.merge},
+        OnTable("write"),
+        "merge.merge",
+        Affected,
+        requires=Requirement("updates", "MERGE"),
     ),
     Query: StatementSpec(
         "SELECT …",

@@ -31,7 +31,7 @@ from lakewarden.storage.paths import check_user
 from lakewarden.table.appending import TableAppender
 from lakewarden.table.direct import DirectWrites
 from lakewarden.table.filed import FiledRows, FileMode
-from lakewarden.table.intake import TableIntake
+from lakewarden.table.intake import Revision, TableIntake
 from lakewarden.table.reader import TableReader
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, find_table
@@ -214,22 +214,21 @@ class TableClient:
 
     def revise(
         self,
-        decide: Callable[[pa.Table], pa.Table],
+        decide: Callable[[pa.Table], pa.Table | Revision],
         *,
         user: str | None,
         wanted: Wanted = EVERYTHING,
-        delete: bool = False,
         files: Files = (),
     ) -> int:
         """Reads the scope, lets `decide` turn it into rows, and appends them right after what was read.
 
         Args:
-            decide: takes the wanted part of the live rows, and returns those to write, or with `delete` the keys of those to
-                remove. Called again if others wrote meanwhile.
+            decide: takes the wanted part of the live rows, and returns the rows to write, or what to write and remove. Called
+                again if others wrote meanwhile.
             files: from `take_files`; those that `decide` writes no row for are removed.
 
         Returns:
-            How many rows were written.
+            How many rows were written and removed.
 
         Raises:
             ConstraintViolation, InvalidArgument: as `write`; nothing was written.
@@ -238,7 +237,7 @@ class TableClient:
 
         def batch(_view: LogView) -> Batch:
             decided = decide(self.reader.scan(wanted, user))
-            return self._intake.deletes(decided, user) if delete else self._intake.upserts(decided, user)
+            return self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
 
         return self._appender.behind(batch, self._appender.filing(user, files)).rows
 

@@ -20,6 +20,14 @@ from lakewarden.storage.paths import check_user
 
 
 @dataclass(frozen=True)
+class Revision:
+    """What a look at a scope's rows leads to: rows to write, and keys of rows to remove. A key in both is written."""
+
+    written: pa.Table | None = None
+    removed: pa.Table | None = None
+
+
+@dataclass(frozen=True)
 class TableIntake:
     """`user` names the one user of all rows, `user_column` the column that names each row's; it is not stored."""
 
@@ -38,6 +46,16 @@ class TableIntake:
             return PlainRow(self.table.schema, self._owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
         return log_batch(self.table.schema, self._completed(given, users, user), users, UPSERT)
+
+    def revision(self, revision: Revision, user: str | None) -> Batch:
+        """One batch, so that all of it is appended or nothing. Raises as `upserts`."""
+        written = None if revision.written is None else self.upserts(revision.written, user)
+        removed = None if revision.removed is None else self.deletes(revision.removed, user)
+        if written is None or removed is None:
+            found = written or removed
+            assert found is not None, "a revision writes or removes"
+            return found
+        return LogBatch(self.table.schema.version, pa.concat_tables([removed.rows, written.rows]))
 
     def deletes(self, key_rows: Rows, user: str | None, user_column: str | None = None) -> LogBatch:
         """Tombstones for primary keys."""

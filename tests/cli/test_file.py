@@ -94,7 +94,7 @@ def test_what_cannot_be_put_leaves_nothing(call: Call, photo: Path, warehouse_ur
 def test_sql_takes_files_along(call: Call, photo: Path, tmp_path: Path) -> None:
     call("sql", _TABLE)
     insert = "INSERT INTO app.t VALUES (1, 'n', FILE(\"photo\"))"
-    assert call("sql", insert, "--file", f"photo={photo}")[1] == [{"rows_affected": 1}]
+    assert call("sql", insert, "--file", f"photo={photo}")[1][0]["rows_affected"] == 1
     target = tmp_path / "out.png"
     call("file", "get", "app.t", "photo", str(target), "--key", "id=1")
     assert target.read_bytes() == photo.read_bytes()

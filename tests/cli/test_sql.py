@@ -36,7 +36,8 @@ def sql(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> Call:
 def test_a_line_of_json_a_statement(sql: Call) -> None:
     assert sql(_TABLE) == (0, [{"message": "namespace app created"}, {"message": "table app.t created"}])
     values = "(1, 1.5, X'00ff', '2026-01-01T10:00:00+02:00', '{\"a\": 1}')"
-    assert sql(f"INSERT INTO app.t VALUES {values}") == (0, [{"rows_affected": 1}])
+    written = {"strategy": "WRITE_STRATEGY_KEYED_INSERT_SINGLE", "pending_drain": True, "warnings": []}
+    assert sql(f"INSERT INTO app.t VALUES {values}") == (0, [{"rows_affected": 1, **written}])
     row = {"id": 1, "d": "1.50", "raw": "AP8=", "at": "2026-01-01T08:00:00.000000+00:00", "data": '{"a": 1}'}
     assert sql("SELECT * FROM app.t") == (0, [{"columns": list(row), "rows": [row]}])
     assert sql("SELECT sum(id) AS s, 'NaN'::DOUBLE AS n FROM app.t")[1][0]["rows"] == [{"s": 1, "n": "NaN"}]

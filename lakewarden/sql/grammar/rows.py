@@ -1,4 +1,7 @@
-"""Parses INSERT, UPDATE and DELETE with sqlglot, and takes the tree apart. Refuses, never ignores, a part that is unsupported."""
+"""Parses INSERT, UPDATE, DELETE and TRUNCATE with sqlglot, and takes the tree apart.
+
+Refuses, never ignores, a part that is unsupported.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,20 @@ from sqlglot import exp
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Ref, Statement
-from lakewarden.sql.statements.rows import Assignment, Delete, Explain, FileValue, Insert, OnConflict, Query, Update
+from lakewarden.sql.statements.rows import (
+    Assignment,
+    Delete,
+    Explain,
+    FileValue,
+    Insert,
+    OnConflict,
+    Overwrite,
+    Query,
+    Truncate,
+    Update,
+)
 
-_INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name"})
+_INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name", "overwrite"})
 _UPDATE_PARTS = frozenset({"this", "expressions", "where"})
 _DELETE_PARTS = frozenset({"this", "where"})
 _CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
@@ -20,8 +34,10 @@ _CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
 def insert(read: Reader) -> Statement:
     """Reads what follows INSERT."""
     found = read._parse_insert()
-    _only(read, found, _INSERT_PARTS, "INSERT")
+    only(read, found, _INSERT_PARTS, "INSERT")
     target, columns = _target(found.this)
+    if target.args.get("partition"):
+        raise Unsupported("INSERT … PARTITION is not supported: the rows themselves have the values of the partition columns")
     source = found.args.get("expression")
     if found.args.get("by_name"):
         raise Unsupported("INSERT BY NAME is not supported; list the columns after the table")
@@ -29,7 +45,17 @@ def insert(read: Reader) -> Statement:
         raise read.failure("expected VALUES or a query")
     files = tuple(_files(read, source)) if isinstance(source, exp.Values) else ()
     rows = None if source is None else _rows(read, source)
-    return Insert(_ref(read, target), columns, rows, _conflict(read, found), _alias(target), files)
+    if found.args.get("overwrite"):
+        return _overwrite(read, Insert(ref_of(read, target), columns, rows, _conflict(read, found), files=files))
+    return Insert(ref_of(read, target), columns, rows, _conflict(read, found), _alias(target), files)
+
+
+def _overwrite(read: Reader, found: Insert) -> Overwrite:
+    if found.rows is None or found.conflict is not None:
+        raise read.misread("INSERT OVERWRITE takes VALUES or a query, and no ON CONFLICT")
+    if found.files:
+        raise Unsupported("INSERT OVERWRITE takes no FILE('name'); overwrite first, then insert the rows with files")
+    return Overwrite(found.table, found.columns, found.rows)
 
 
 def _files(read: Reader, values: exp.Values) -> Iterator[FileValue]:
@@ -64,7 +90,7 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
     conflict = found.args.get("conflict")
     if conflict is None:
         return None
-    _only(read, conflict, _CONFLICT_PARTS, "ON CONFLICT")
+    only(read, conflict, _CONFLICT_PARTS, "ON CONFLICT")
     action = str(conflict.args.get("action") or "").upper()
     columns = tuple(column.name for column in conflict.args.get("conflict_keys") or ())
     where = conflict.args.get("where")
@@ -72,17 +98,16 @@ def _conflict(read: Reader, found: exp.Expr) -> OnConflict | None:
         return OnConflict(columns, None)
     if action != "DO UPDATE" or not conflict.expressions:
         raise read.misread("expected DO NOTHING, or DO UPDATE SET with at least one assignment")
-    return OnConflict(columns, _assignments(read, conflict.expressions), where and where.this)
+    return OnConflict(columns, assignments_of(read, conflict.expressions), where and where.this)
 
 
 def update(read: Reader) -> Statement:
     """Reads what follows UPDATE."""
     found = read._parse_update()
-    _only(read, found, _UPDATE_PARTS, "UPDATE")
+    only(read, found, _UPDATE_PARTS, "UPDATE")
     if not found.expressions:
         raise read.failure("expected SET with at least one assignment")
-    table = _ref(read, found.this)
-    return Update(table, _assignments(read, found.expressions), _where(found, "UPDATE", table), _alias(found.this))
+    return Update(ref_of(read, found.this), assignments_of(read, found.expressions), _where(found), _alias(found.this))
 
 
 def delete(read: Reader) -> Statement:
@@ -91,9 +116,13 @@ def delete(read: Reader) -> Statement:
         raise read.failure("expected FROM")
     read._retreat(read._index - 1)
     found = read._parse_delete()
-    _only(read, found, _DELETE_PARTS, "DELETE")
-    table = _ref(read, found.this)
-    return Delete(table, _where(found, "DELETE", table), _alias(found.this))
+    only(read, found, _DELETE_PARTS, "DELETE")
+    return Delete(ref_of(read, found.this), _where(found), _alias(found.this))
+
+
+def truncate(read: Reader) -> Statement:
+    read.word("TABLE")
+    return Truncate(read.ref())
 
 
 def query(read: Reader) -> Statement:
@@ -106,15 +135,12 @@ def explain(read: Reader) -> Statement:
     return Explain(read.query())
 
 
-def _where(found: exp.Expr, what: str, table: Ref) -> exp.Expr:
+def _where(found: exp.Expr) -> exp.Expr | None:
     where = found.args.get("where")
-    if where is None:
-        raise InvalidArgument(f"{table}: {what} needs a WHERE; WHERE true means every row")
-    condition: exp.Expr = where.this
-    return condition
+    return None if where is None else where.this
 
 
-def _assignments(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
+def assignments_of(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
     made = []
     for each in found:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
@@ -126,10 +152,10 @@ def _assignments(read: Reader, found: list[exp.Expr]) -> tuple[Assignment, ...]:
     return tuple(made)
 
 
-def _ref(read: Reader, found: exp.Expr | None) -> Ref:
+def ref_of(read: Reader, found: exp.Expr | None) -> Ref:
     if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier):
         raise read.misread("expected the name of a table")
-    _only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
+    only(read, found, frozenset({"this", "db", "catalog", "alias"}), "a table here")
     if found.catalog:
         raise InvalidArgument(f"{found.catalog}.{found.db}.{found.name} has three parts; a table is namespace.table")
     return Ref(found.name, found.db or None)
@@ -139,7 +165,7 @@ def _alias(found: exp.Expr) -> str | None:
     return found.alias or None
 
 
-def _only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
+def only(read: Reader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
     extra = [name for name, value in found.args.items() if value and name not in parts]
     if "returning" in extra:
         raise Unsupported(f"{what} … RETURNING is not supported")

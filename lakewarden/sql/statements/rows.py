@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlglot import exp
 
@@ -46,15 +47,54 @@ class Insert(OnTable):
 
 
 @dataclass(frozen=True)
+class Overwrite(OnTable):
+    """INSERT OVERWRITE; `columns` and `rows` as of Insert."""
+
+    columns: tuple[str, ...]
+    rows: exp.Query
+
+
+@dataclass(frozen=True)
 class Update(OnTable):
+    """`where` is None where the text has none, which only K3's rules allow."""
+
     assignments: tuple[Assignment, ...]
-    where: exp.Expr
+    where: exp.Expr | None
     alias: str | None = None
 
 
 @dataclass(frozen=True)
 class Delete(OnTable):
-    where: exp.Expr
+    """`where` as of Update."""
+
+    where: exp.Expr | None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Truncate(OnTable):
+    pass
+
+
+@dataclass(frozen=True)
+class When:
+    """One WHEN of a MERGE. `columns` get `values`; both are empty for `*`, and for an action that sets nothing."""
+
+    matched: bool
+    condition: exp.Expr | None
+    action: Literal["update", "delete", "insert", "nothing"]
+    columns: tuple[str, ...] = ()
+    values: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merge(OnTable):
+    """`source` is sqlglot's node of VALUES, of a query in brackets or of a table; `source_alias` is what ON calls it."""
+
+    source: exp.Expr
+    source_alias: str
+    on: exp.Expr
+    whens: tuple[When, ...]
     alias: str | None = None
 
 

@@ -1,0 +1,136 @@
+"""The branches of a MERGE: for each WHEN the query that finds its rows, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn
+from lakewarden.errors import InvalidArgument
+from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.merge_on import KeyPairs
+from lakewarden.sql.handlers.revision import changed, fitted, revision_query
+from lakewarden.sql.handlers.target import Target, column_of, columns_named, node_of
+from lakewarden.sql.handlers.values import is_default
+from lakewarden.sql.results import Rows
+from lakewarden.sql.statements.rows import Assignment, Merge, When
+
+SOURCE = "rows of the source"
+"""The relation of the source's rows; no table can have this name."""
+
+
+@dataclass(frozen=True)
+class Update:
+    query: exp.Select
+    assignments: tuple[Assignment, ...]
+
+    def keys(self, target: Target, found: Rows) -> pa.Table:
+        schema = target.schema
+        return pa.table({name: found.table.column(schema.names.index(name)) for name in schema.primary_key})
+
+    def rows(self, context: Context, target: Target, found: Rows) -> pa.Table:
+        return changed(context, target, found, self.assignments)
+
+
+@dataclass(frozen=True)
+class Delete:
+    query: exp.Select
+    every: bool
+    """Whether it takes every row that is matched: then it does not matter how often one is."""
+
+    def keys(self, _: Target, found: Rows) -> pa.Table:
+        return found.table
+
+
+@dataclass(frozen=True)
+class Insert:
+    query: exp.Select
+    columns: tuple[SchemaColumn, ...]
+
+    def rows(self, _: Context, target: Target, found: Rows) -> pa.Table:
+        made = zip(self.columns, found.table.columns, found.types, strict=True)
+        values = {column.name: fitted(column, values, kind) for column, values, kind in made}
+        return target.client.completed(pa.table(values), user=target.user)
+
+
+Branch = Update | Delete | Insert
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Builds the branches of one MERGE. Errors are those of `merge`."""
+
+    target: Target
+    statement: Merge
+    keys: KeyPairs
+    source_columns: Sequence[str]
+
+    def __iter__(self) -> Iterator[Branch]:
+        for when, condition in _exclusive(self.statement.whens):
+            branch = self._branch(when, condition)
+            if branch is not None:
+                yield branch
+
+    def _branch(self, when: When, condition: exp.Expr) -> Branch | None:
+        match when.action:
+            case "update":
+                return self._update(when, condition)
+            case "delete":
+                key = [exp.column(name, self._alias, quoted=True) for name in self.target.schema.primary_key]
+                query = exp.select(*key, copy=False).from_(node_of(self.target.table, self._alias), copy=False)
+                return Delete(self._matched(query, condition), every=when is self.statement.whens[0] and when.condition is None)
+            case "insert":
+                return self._insert(when, condition)
+            case "nothing":
+                return None
+
+    @property
+    def _alias(self) -> str:
+        return self.statement.alias or self.statement.table.name
+
+    def _source(self) -> exp.Table:
+        return exp.table_(SOURCE, quoted=True, alias=exp.to_identifier(self.statement.source_alias, quoted=True))
+
+    def _matched(self, query: exp.Select, condition: exp.Expr) -> exp.Select:
+        return query.join(self._source(), on=self.statement.on.copy(), copy=False).where(condition, copy=False)
+
+    def _update(self, when: When, condition: exp.Expr) -> Update | None:
+        given = zip(when.columns, when.values, strict=True) if when.columns else self._by_name()
+        kept = tuple(Assignment(name, value) for name, value in given if not self.keys.sets(name, value))
+        if not kept:  # of the key alone, which stays as ON found it
+            return None
+        return Update(self._matched(revision_query(self.target, kept, self._alias), condition), kept)
+
+    def _by_name(self) -> Iterator[tuple[str, exp.Expr]]:
+        """Of `*`: each column of the source for the table's of the same name."""
+        for name in self.source_columns:
+            yield column_of(self.target.schema, name).name, exp.column(name, self.statement.source_alias, quoted=True)
+
+    def _insert(self, when: When, condition: exp.Expr) -> Insert:
+        given = dict(self._by_name()) if not when.values else None
+        columns = columns_named(self.target.schema, when.columns if given is None else list(given))
+        values = list(when.values) if given is None else list(given.values())
+        if len(values) != len(columns):
+            names = ", ".join(column.name for column in columns)
+            raise InvalidArgument(f"{len(values)} values are given for {len(columns)} columns, which are {names}")
+        pairs = list(zip(columns, values, strict=True))
+        self.keys.check_inserted({column.name: value for column, value in pairs})
+        wanted = [(column, value) for column, value in pairs if not is_default(value)]
+        named = [exp.alias_(value.copy(), f"value {index}", quoted=True) for index, (_, value) in enumerate(wanted)]
+        query = exp.select(*named, copy=False).from_(self._source(), copy=False)
+        query = query.join(node_of(self.target.table, self._alias), on=self.statement.on.copy(), join_type="anti", copy=False)
+        return Insert(query.where(condition, copy=False), tuple(column for column, _ in wanted))
+
+
+def _exclusive(whens: Sequence[When]) -> Iterator[tuple[When, exp.Expr]]:
+    """Each WHEN with its condition, and those of the ones before it excluded: the first that fits a row counts."""
+    before: dict[bool, list[exp.Expr]] = {True: [], False: []}
+    for when in whens:
+        earlier = before[when.matched]
+        own = exp.true() if when.condition is None else when.condition.copy()
+        yield when, exp.and_(own, *(exp.not_(exp.func("COALESCE", each.copy(), exp.false())) for each in earlier))
+        if when.condition is not None:
+            earlier.append(when.condition)

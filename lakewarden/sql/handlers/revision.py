@@ -1,0 +1,109 @@
+"""New versions of rows, for UPDATE, DO UPDATE and MERGE: the query that computes them, and their values as the table keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.errors import Unsupported
+from lakewarden.rows.columns import single
+from lakewarden.rows.defaults import Defaults
+from lakewarden.sql.context import Context
+from lakewarden.sql.handlers.target import Target, column_of, node_of
+from lakewarden.sql.handlers.values import is_default
+from lakewarden.sql.results import Rows as Found
+from lakewarden.sql.statements.rows import Assignment
+
+_WHOLE = ("SMALLINT", "INT", "BIGINT")
+
+
+def revision_query(target: Target, assignments: Sequence[Assignment], alias: str) -> exp.Select:
+    """Selects every column with the assignments applied, then the assigned ones' old values; named by position.
+
+    Raises:
+        Unsupported: an assignment is to a column of the key.
+    """
+    schema = target.schema
+    values = {}
+    for each in assignments:
+        column = column_of(schema, each.column)
+        if column.name in schema.primary_key:
+            raise Unsupported(
+                f"column {column.name} is part of the primary key of {target.table.name}, which UPDATE cannot change"
+            )
+        values[column.name] = exp.null() if is_default(each.value) else each.value.copy()
+    old = {name: exp.column(name, alias, quoted=True) for name in schema.names}
+    projections = [values.get(name, old[name]) for name in schema.names] + [old[name].copy() for name in values]
+    named = [exp.alias_(value, f"value {index}", quoted=True) for index, value in enumerate(projections)]
+    return exp.select(*named, copy=False).from_(node_of(target.table, alias), copy=False)
+
+
+def revised(context: Context, target: Target, found: Found, assignments: Sequence[Assignment]) -> tuple[pa.Table, Any]:
+    """The complete new rows of a `revision_query`, and which of them differ from the old ones."""
+    schema = target.schema
+    assigned = {column_of(schema, each.column).name: each for each in assignments}
+    columns = {}
+    for column, values, kind in zip(schema.columns, found.table.columns, found.types, strict=False):
+        if column.name not in assigned:
+            columns[column.name] = _with_default(context, column, values)
+        elif not is_default(assigned[column.name].value):  # a missing value gets its default
+            columns[column.name] = fitted(column, values, kind)
+    made = target.client.completed(pa.table(columns), user=target.user)
+    old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=False))
+    differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]
+    return made, reduce(pc.or_, differs)
+
+
+def changed(context: Context, target: Target, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
+    """As `revised`, without unchanged rows."""
+    made, differs = revised(context, target, found, assignments)
+    return made.filter(differs) if made.num_rows else made
+
+
+def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:
+    """Converts values for a column: a whole number of another type takes the column's type where nothing is lost.
+
+    `rows.validate` refuses everything else that does not fit.
+    """
+    numeric = pa.types.is_decimal(values.type) or pa.types.is_floating(values.type)
+    if (column.type.name in _WHOLE and numeric) or type in ("HUGEINT", "UHUGEINT"):
+        try:
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return values
+    return values
+
+
+def of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
+    """Bare columns mean the existing row. Subqueries have their own names."""
+    made = value.copy()
+    names = {name.lower() for name in schema.names}
+    for column in list(made.find_all(exp.Column)):
+        if not column.table and column.name.lower() in names and column.find_ancestor(exp.Query) is None:
+            column.set("table", exp.to_identifier(alias, quoted=True))
+    return made
+
+
+def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Rows older than a NOT NULL column whose default differs per row have NULL there until they change."""
+    if column.nullable or column.default is None or not values.null_count:
+        return values
+    warehouse = context.warehouse
+    defaults = Defaults(warehouse.clock, warehouse.new_id, context.principal.user)
+    whole = single(column.name, values)
+    made = defaults.values(column, whole.null_count, warehouse.clock())
+    return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
+
+
+def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:
+    """Equal, or both NULL."""
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_kleene(
+        both_null, pc.if_else(pc.or_(pc.is_null(one), pc.is_null(other)), False, pc.equal(one, other.cast(one.type)))
+    )

@@ -1,0 +1,93 @@
+"""What a statement writes to: the table, the session's scope of it, and the plan of the write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
+from lakewarden.errors import InvalidArgument
+from lakewarden.operations.reading.scope import Wanted
+from lakewarden.sql.context import Context
+from lakewarden.sql.queries import select
+from lakewarden.sql.relations import SEQ
+from lakewarden.sql.results import Affected
+from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
+from lakewarden.sql.statements.base import Ref
+from lakewarden.table import TableClient
+
+
+@dataclass(frozen=True)
+class Target:
+    client: TableClient
+    user: str | None
+    """Whose scope it is; None of a SHARED table."""
+    plan: WritePlan
+
+    @property
+    def table(self) -> Table:
+        return self.client.table
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.client.table.schema
+
+    def affected(self, rows: int, version: int | None = None) -> Affected:
+        """Args:
+        version: of Delta, if the statement committed one.
+        """
+        plan = self.plan
+        pending = plan.in_log and rows > 0 and not self.schema.append_only
+        return Affected(rows, plan.strategy, pending, version, plan.warnings, plan.why)
+
+
+def target_of(context: Context, statement: Write) -> Target:
+    """Raises:
+    NotFound, Unsupported: the table does not exist, or takes no such statement.
+    """
+    table = context.table(statement.table)
+    plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
+    return Target(TableClient.of(context.warehouse, table).by(context.principal.user), context.owner(table), plan)
+
+
+def _columns_of(context: Context, node: exp.Table) -> frozenset[str] | None:
+    found = context.guarded(context.named(Ref(node.name, node.db or None)))
+    return frozenset(name.lower() for name in found.schema.names) if isinstance(found, Table) else None
+
+
+def wanted_by(context: Context, query: exp.Query, table: Table) -> Wanted:
+    """The part of the table that the query needs."""
+    pushdown = select.prepare(context, query).pushdowns[table.name]
+    return Wanted(pushdown.columns, pushdown.bounds)
+
+
+def node_of(table: Table, alias: str) -> exp.Table:
+    return exp.table_(table.name.name, table.name.namespace, quoted=True, alias=exp.to_identifier(alias, quoted=True))
+
+
+def columns_named(schema: TableSchema, names: Sequence[str]) -> list[SchemaColumn]:
+    """All columns where none are named.
+
+    Raises:
+        InvalidArgument: a column does not exist, or is named twice.
+    """
+    found = [column_of(schema, name) for name in names] or list(schema.columns)
+    twice = next((column.name for column in found if found.count(column) > 1), None)
+    if twice is not None:
+        raise InvalidArgument(f"column {twice!r} is named twice")
+    return found
+
+
+def column_of(schema: TableSchema, name: str) -> SchemaColumn:
+    """Raises:
+    InvalidArgument: the column does not exist, whatever its case.
+    """
+    if name.lower() == SEQ:
+        raise InvalidArgument("column _seq is assigned by the log and cannot be written")
+    found = next((column for column in schema.columns if column.name.lower() == name.lower()), None)
+    if found is None:
+        raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
+    return found
