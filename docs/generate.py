@@ -149,16 +149,18 @@ def errors() -> Iterator[str]:
 
 
 def writes() -> Iterator[str]:
-    yield "The result of a statement that writes has a `strategy`. It follows from the first of these lines that fits: the kind of"
-    yield "table, and what the rows come from or what the `WHERE` is on. USER tables are keyed; where they have a line of their own, it"
-    yield "counts. The rules are those of SQL (native) or of the calls of `lake.k3` (k3)."
+    yield "The result of a statement that writes has a `strategy`. The first of these lines that fits says which: by the"
+    yield "statement, the kind of table, and what the rows come from or what the `WHERE` is on. USER tables are keyed, but for"
+    yield "lines of their own. The rules are those of SQL (native), or of the calls of `lake.k3` (k3)."
     yield ""
-    yield "- *one key*: each column of the key `=` a constant. *keys*: every condition is on columns of the key alone, be it on some."
+    yield "- *one key*: each column of the key `=` a constant. *keys*: conditions on columns of the key alone, all or some."
     yield "- *keys of a query*: `(key) IN (SELECT …)`. *other columns*: anything else, or no `WHERE`."
     yield ""
     yield from _table("statement", "table", "form", "rules", "strategy", "how")
     for shape in SHAPES:
-        yield _row(shape.verb, shape.kind, shape.form, shape.rules, f"`{shape.strategy.wire}`", f"{shape.why}{' (1)' * shape.warns}")
+        yield _row(
+            shape.verb, shape.kind, shape.form, shape.rules, f"`{shape.strategy.wire}`", f"{shape.why}{' (1)' * shape.warns}"
+        )
     yield from ("", f"(1) The result warns: {BYPASS}.")
 
 

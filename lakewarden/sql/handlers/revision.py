@@ -1,4 +1,4 @@
-"""New versions of rows, for UPDATE, DO UPDATE and MERGE: the query that computes them, and their values as the table keeps them."""
+"""New versions of rows, for UPDATE, DO UPDATE and MERGE: the query that computes them, and the values in the table's types."""
 
 from __future__ import annotations
 
