@@ -13,7 +13,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
-from lakewarden.sql.relations import SEQ
+from lakewarden.sql.relations import SEQ, Relation
 from lakewarden.sql.results import Affected
 from lakewarden.sql.shapes.plan import Write, WritePlan, plan_of
 from lakewarden.sql.statements.base import Ref
@@ -60,7 +60,7 @@ def _columns_of(context: Context, node: exp.Table) -> frozenset[str] | None:
 
 def wanted_by(context: Context, query: exp.Query, table: Table) -> Wanted:
     """The part of the table that the query needs."""
-    pushdown = select.prepare(context, query).pushdowns[table.name]
+    pushdown = select.prepare(context, query).pushdowns[Relation(table.name)]
     return Wanted(pushdown.columns, pushdown.bounds)
 
 
