@@ -65,8 +65,8 @@ class Fold:
 
 
 def _keys(rows: pa.Table, schema: TableSchema) -> list[Key]:
-    """What identifies a row: its primary key, or its `_seq` where rows are only appended."""
-    names = (SEQ,) if schema.append_only else schema.primary_key
+    """What identifies a row: its primary key, or its `_seq` where rows are only appended, or have no key."""
+    names = (SEQ,) if schema.append_only or not schema.primary_key else schema.primary_key
     return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
 
 

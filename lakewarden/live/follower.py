@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound
+from lakewarden.live.appended import appended, appended_upto, is_keyless, there_upto
 from lakewarden.live.feed import Feeds
 from lakewarden.live.fold import Event, Fold, Row
 from lakewarden.log.chunk import RowRange
@@ -111,12 +112,24 @@ class Follower:
 
     def _delivered(self, table: Table, trail: Trail, read: Callable[[Sequence[RowRange]], list[memoryview]]) -> list[Event]:
         """The events of a trail after the place, which moves to the trail's end."""
+        if is_keyless(table):
+            return self._appended(table, trail)
         ranges = self._ranges(table, trail, self.delivered_seq)
         rows = decode(read(ranges), ranges, table.schemas).filter(pc.field(SEQ) > self.delivered_seq)
         matched = self._shown(table, upserts(rows)) if rows.num_rows else {}
         found = list(self._fold.events(rows, table.schema, matched))  # only after everything that can fail
         self.delivered_seq = max(self.delivered_seq, trail.end)
         return found
+
+    def _appended(self, table: Table, trail: Trail) -> list[Event]:
+        """The same of a table without a primary key, whose rows are in Delta at once."""
+        upto = appended_upto(self._warehouse.log(table), trail)
+        if upto <= self.delivered_seq:
+            return []
+        rows = appended(partial(self._target, table), self.delivered_seq, upto)
+        matched = self._shown(table, rows) if rows.num_rows else {}
+        self.delivered_seq = upto
+        return [Event("insert", seq, matched[seq]) for seq in sorted(matched)]
 
     def _shown(self, table: Table, rows: pa.Table) -> Mapping[int, Row]:
         return {seq: row for part in self._parts(rows) for seq, row in self._select(table, part).items()}
@@ -145,6 +158,9 @@ class Follower:
     def _now(self, table: Table) -> tuple[pa.Table, int]:
         """The live rows, and the end of the log then."""
         warehouse = self._warehouse
+        if is_keyless(table):
+            upto = appended_upto(warehouse.log(table), self._trail(table))
+            return there_upto(partial(self._target, table), upto), upto
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))
         for _ in range(_ATTEMPTS):
@@ -161,11 +177,12 @@ class Follower:
             trail = self._trail(table)
             self._check_seq(table, trail, seq)
             try:
-                rows = self._as_of(table, trail, seq)
-                if rows is None:
-                    continue
-                rows = _numbered(rows)
-                self._fold.begin(rows, table.schema, self._shown(table, rows))
+                if not is_keyless(table):
+                    rows = self._as_of(table, trail, seq)
+                    if rows is None:
+                        continue
+                    rows = _numbered(rows)
+                    self._fold.begin(rows, table.schema, self._shown(table, rows))
                 self.delivered_seq = seq
                 return self._delivered(table, trail, partial(self._read, table))
             except Missing:
@@ -199,6 +216,11 @@ class Follower:
         signs = trail.signs(self._mark)
         if not NOTHING <= seq <= trail.end:
             raise InvalidArgument(f"from_seq {seq} is not one that {table.name} has given out; the last is below {trail.end + 1}")
+        if is_keyless(table) and signs.rewound is not None and seq < end_of(signs.rewound):
+            raise InvalidArgument(
+                f"rows of {table.name} were restored or changed after _seq {seq} was given: what was delivered no longer holds;"
+                " subscribe without from_seq"
+            )
         if signs.restarted is not None and seq < end_of(signs.restarted):
             raise InvalidArgument(f"from_seq {seq} is older than the warehouse's restore from a backup: subscribe without it")
         if signs.erased is not None and seq < end_of(signs.erased):
@@ -234,7 +256,7 @@ class Follower:
             raise Ended(f"the rows of {self._request.table} that were delivered were erased; subscribe again")
         if now.rewound not in (None, self._began.rewound):
             raise Ended(f"{self._request.table} was restored, so what was delivered no longer holds; subscribe again")
-        if table.type != "STREAM" and not trail.complete_after(self.delivered_seq):
+        if table.type != "STREAM" and not is_keyless(table) and not trail.complete_after(self.delivered_seq):
             raise InvalidArgument(
                 f"subscription {self.live_id} was not polled for longer than rows are kept (log.retention_seconds): the oldest"
                 f" from_seq that works is {trail.forgotten}, and it is at {self.delivered_seq}; subscribe again"

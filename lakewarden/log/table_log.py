@@ -184,6 +184,26 @@ class TableLog(LogReader, Protocol):
         """Takes a position for a write that goes past the log: no row of the log has it. Raises as `note_rewound`."""
         ...
 
+    def open_direct(self, write_id: str) -> None:
+        """Notes a direct write that adds rows, before it takes its position: until `close_direct`, rows may still come into the
+        table whose `_seq` the log has passed. One whose process died is forgotten two days later.
+
+        Raises:
+            Conflict, StorageUnavailable: try again.
+        """
+        ...
+
+    def close_direct(self, write_id: str) -> None:
+        """The write is in the table, or never will be. Idempotent; raises as `open_direct`."""
+        ...
+
+    def direct_upto(self) -> int | None:
+        """Returns the last possible `_seq` up to which no direct write is under way; None when none is.
+
+        With the end of the log read before, and the table behind: the table then has every row of direct writes up to both.
+        """
+        ...
+
     def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
         """Notes that the rows of users (by keyed hash) changed before this position was taken, which no row of the log says;
         without a position, takes one.

@@ -15,7 +15,7 @@ import pytest
 from lakewarden.clock import random_id, system_clock
 from lakewarden.errors import BeingErased, Conflict, NotFound
 from lakewarden.log.logs import Logs
-from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import PendingRows
@@ -155,6 +155,26 @@ def test_a_restore_is_noted_behind_what_came_before_it(house: House) -> None:
     assert rewound is not None
     assert before < rewound < after
     assert house.log().signs("V").rewound is None
+
+
+def test_a_direct_write_is_noted_below_its_position_until_it_is_closed_whatever_is_settled(house: House) -> None:
+    log = house.log()
+    before = log.append(notes("u", 1)).last_seq
+    assert log.direct_upto() is None
+    log.open_direct("one")
+    position = log.take_position()
+    log.append(notes("u", 2))
+    log.open_direct("two")
+    for other in (log, house.log()):
+        assert before <= (other.direct_upto() or 0) < end_of(position)
+    view = log.view()
+    log.settle(view, {"u": view.end})
+    assert before <= (house.log().direct_upto() or 0) < end_of(position)
+    log.close_direct("one")
+    assert (log.direct_upto() or 0) >= end_of(position)
+    log.close_direct("two")
+    log.close_direct("two")
+    assert house.log().direct_upto() is None
 
 
 def test_a_log_goes_on_behind_what_a_lost_state_knew(house: House) -> None:

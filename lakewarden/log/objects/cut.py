@@ -74,6 +74,8 @@ class Cut:
     rewound: Mapping[str, int] = field(default_factory=dict)
     """By keyed hash, users whose tables a restore set back, the last ones last: a position that was taken after it. What
     subscribers were shown before is not so any more. `EVERYBODY` is for all of them: the warehouse came from a backup."""
+    direct: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Direct writes under way, by their ids: a position that was taken before theirs, and when they began, in milliseconds."""
     lost: tuple[int, ...] = ()
     """Positions above `upto` whose segments are lost: a repair gave them up. They count as taken, and as empty."""
 
@@ -131,6 +133,7 @@ def encode_cut(cut: Cut) -> bytes:
         "history": [list(astuple(kept)) for kept in cut.history],
         "forgotten": cut.forgotten,
         "rewound": dict(cut.rewound),
+        "direct": dict(cut.direct),
         "lost": cut.lost,
     }
     return json.dumps(content, separators=(",", ":")).encode()
@@ -152,6 +155,7 @@ def decode_cut(key: str, version: int, data: bytes) -> Cut:
             history=tuple(Kept(*each) for each in content.get("history", ())),
             forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
             rewound=content.get("rewound", {}),
+            direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
             lost=tuple(content.get("lost", ())),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -18,6 +18,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user
+from lakewarden.log.objects.cuts.direct import close_direct, open_direct, resolved_upto
 from lakewarden.log.objects.cuts.history import has_expired
 from lakewarden.log.objects.cuts.rewound import note_rewound, take_position
 from lakewarden.log.objects.cuts.seal import remove_log
@@ -28,6 +29,7 @@ from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.plain import Batch
+from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
@@ -170,6 +172,16 @@ class ObjectLog(ObjectReader):
     def take_position(self) -> int:
         terms = self._terms
         return take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
+
+    def open_direct(self, write_id: str) -> None:
+        open_direct(self._store, self._log_id, write_id, self._terms.clock())
+
+    def close_direct(self, write_id: str) -> None:
+        close_direct(self._store, self._log_id, write_id)
+
+    def direct_upto(self) -> int | None:
+        upto = resolved_upto(newest_cut(self._store, self._log_id), self._terms.clock())
+        return None if upto is None else end_of(upto)
 
     def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
         note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)

@@ -48,7 +48,9 @@ class DirectRun:
         self._target = self._look()
         self._mark = warehouse.erasures.mark("")
         self._announced: int | None = None
-        self._numbers = Numbers(self._log.take_position)
+        self._noted = False
+        """Whether the log notes that rows will come of which subscribers are to hear."""
+        self._numbers = Numbers(self._taken)
 
     def run(self) -> DirectResult:
         """Commits the write; durable when it returns.
@@ -74,10 +76,26 @@ class DirectRun:
             announce=self._announce,
             reach=self._reach,
         )
-        landed = alone(commit.steps())
+        try:
+            landed = alone(commit.steps())
+        except StorageUnavailable:
+            raise  # the commit may appear later: the note stays
+        except LakewardenError:
+            self._close()
+            raise
         if landed.committed:
             self._finish(landed, present)
         return self._result(landed)
+
+    def _taken(self) -> int:
+        if not (self._sets_back or self._noted):
+            self._log.open_direct(self._job_id)
+            self._noted = True
+        return self._log.take_position()
+
+    def _close(self) -> None:
+        if self._noted:
+            self._log.close_direct(self._job_id)
 
     def _look(self) -> ScopeTarget:
         catalog = self._warehouse.catalog.read()
@@ -137,6 +155,7 @@ class DirectRun:
             self._reach("direct:noted")
             if self._sets_back:
                 self._log.note_rewound([self._mark])
+            self._close()
         except LakewardenError as error:
             raise StorageUnavailable(
                 f"the {self._write.operation} of {target.scope} is version {report.version} of its table, but that could not be"

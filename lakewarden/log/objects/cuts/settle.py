@@ -141,6 +141,7 @@ def make_cut(
         history=(*plan.history.kept, *chain.from_iterable(kept)),
         forgotten=plan.history.forgotten,
         rewound=plan.rewound or view.cut.rewound,
+        direct=view.cut.direct,
         lost=tuple(position for position in view.cut.lost if position > plan.upto),
     )
     try:
