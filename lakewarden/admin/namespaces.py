@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakewarden.catalog.changes import add_namespace, add_view, drop_namespace, drop_view
-from lakewarden.catalog.model import View
+from lakewarden.catalog.engines import set_engine
+from lakewarden.catalog.model import Namespace, View
 from lakewarden.scope import TableName
 from lakewarden.warehouse import Warehouse
 
@@ -16,6 +17,18 @@ def make_namespace(warehouse: Warehouse, name: str) -> None:
     """
     now = warehouse.clock()
     warehouse.catalog.change(lambda catalog: add_namespace(catalog, name, now))
+
+
+def switch_engine(warehouse: Warehouse, name: str, *, active: bool, settings: str | None = None) -> Namespace:
+    """Enables or disables a namespace's engine; `settings`, where they are given, replace its own.
+
+    Raises:
+        NotFound: no such namespace.
+        InvalidArgument: the settings are not the text of a JSON object.
+    """
+    now = warehouse.clock()
+    changed = warehouse.catalog.change(lambda catalog: set_engine(catalog, name, now, active=active, settings=settings))
+    return changed.namespaces[name]
 
 
 def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName], object] | None = None) -> None:

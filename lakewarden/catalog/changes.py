@@ -32,8 +32,10 @@ def first_catalog() -> Catalog:
 
 
 def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
-    """Raises:
-    InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case).
+    """Its engine is active at once.
+
+    Raises:
+        InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case, or in `-` and `_`).
     """
     check_namespace(name)
     _check_free("namespace", name, {other: other for other in catalog.namespaces})
@@ -286,10 +288,16 @@ def _check_storage(catalog: Catalog, table: Table) -> None:
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:
-    taken = {other.lower(): other for other in there}.get(name.lower())
+    taken = {_folded(other): other for other in there}.get(_folded(name))
     if taken is not None:
-        differs = "" if taken == name else f" ({taken!r}: names that differ only in case count as the same)"
+        how = "case" if taken.lower() == name.lower() else "case, '-' and '_'"
+        differs = "" if taken == name else f" ({taken!r}: names that differ only in {how} count as the same)"
         raise AlreadyExists(f"there is a {kind} {name!r} already{differs}")
+
+
+def _folded(name: str) -> str:
+    """The spelling that names of jobs and steps in Dagster have in common."""
+    return name.lower().replace("-", "_")
 
 
 def storage_of(catalog: Catalog, storage_id: str) -> Storage:

@@ -176,10 +176,22 @@ class View:
 
 
 @dataclass(frozen=True)
+class Engine:
+    """What serves the tables of a namespace. While it is disabled, they take no reads, writes and jobs (`catalog.engines`)."""
+
+    active: bool = True
+    settings: str = "{}"
+    """The text of a JSON object, kept as it was given."""
+    updated_at: datetime | None = None
+    """None as long as it is as the namespace was created."""
+
+
+@dataclass(frozen=True)
 class Namespace:
     name: str
     created_at: datetime
     description: str = ""
+    engine: Engine = Engine()
 
 
 @dataclass(frozen=True)

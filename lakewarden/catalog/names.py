@@ -9,6 +9,7 @@ from lakewarden.errors import InvalidArgument
 MAX_LENGTH = 64
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _STORAGE_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -34,12 +35,14 @@ _SQL_WORDS = _words(
 
 
 def check_namespace(name: str) -> str:
-    """Raises:
-    InvalidArgument: the name breaks the rules, or is reserved.
+    """A name with `-` is quoted in SQL.
+
+    Raises:
+        InvalidArgument: the name breaks the rules, or is reserved.
     """
     if name.lower() in _RESERVED_NAMESPACES:
         raise InvalidArgument(f"namespace name {name!r} is reserved; so are {', '.join(sorted(_RESERVED_NAMESPACES))}")
-    return _check("namespace", name)
+    return _check("namespace", name, _NAMESPACE, ", '_' and '-'")
 
 
 def check_table(name: str) -> str:
@@ -67,10 +70,10 @@ def check_storage_id(name: str) -> str:
     return name
 
 
-def _check(kind: str, name: str) -> str:
-    if not _NAME.fullmatch(name) or len(name) > MAX_LENGTH:
+def _check(kind: str, name: str, form: re.Pattern[str] = _NAME, signs: str = " and '_'") -> str:
+    if not form.fullmatch(name) or len(name) > MAX_LENGTH:
         raise InvalidArgument(
-            f"{kind} name {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits and '_', beginning with a letter"
+            f"{kind} name {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits{signs}, beginning with a letter"
         )
     if name.lower() in _SQL_WORDS:
         raise InvalidArgument(f"{kind} name {name!r} is a reserved word of SQL; choose another, as in {name}_1")

@@ -29,19 +29,28 @@ _LINEAGE = 64
 """Earlier writes that a version names. More than `_KEPT`: whoever recreates a pruned number learns that it lost."""
 _ATTEMPTS = 40
 _LONGEST_PAUSE = 0.1
+_RECENT = 1.0
+"""Seconds. What every write asks of the catalog must not cost it a request."""
 
 
 class CatalogStore:
     """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
 
     def __init__(
-        self, store: ObjectStore, clock: Clock, new_id: NewId = random_id, pause: Callable[[float], None] = time.sleep
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        new_id: NewId = random_id,
+        pause: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._clock = clock
         self._new_id = new_id
         self._pause = pause
+        self._monotonic = monotonic
         self._last: tuple[StoredObject, Written] | None = None
+        self._looked_at = -_RECENT
 
     def read(self) -> Catalog:
         """The newest version.
@@ -50,6 +59,17 @@ class CatalogStore:
             Corrupt: it cannot be read.
         """
         return self._newest().catalog
+
+    def recent(self) -> Catalog:
+        """The newest version as of a second ago, or later: without a request where the last one was since. Changes by this
+        process are always in it.
+
+        Raises:
+            Corrupt: it cannot be read.
+        """
+        if self._last is not None and self._monotonic() - self._looked_at < _RECENT:
+            return self._last[1].catalog
+        return self.read()
 
     def change(self, change: Change) -> Catalog:
         """Applies the change to the newest version, again for each lost race; returns the catalog that has it.
@@ -107,17 +127,22 @@ class CatalogStore:
 
     def _newest(self) -> Written:
         while True:
+            now = self._monotonic()
             versions = self._store.list(_PREFIX)
             if not versions:
                 return Written(first_catalog(), (), None)
-            if self._last is not None and self._last[0] == versions[0]:
-                return self._last[1]
+            known = self._last
             try:
-                written = self._decoded(versions[0])
+                written = known[1] if known is not None and known[0] == versions[0] else self._decoded(versions[0])
             except Missing:
                 continue  # pruned since the listing, so there are newer ones
-            self._last = (versions[0], written)
+            self._keep(now, versions[0], written)
             return written
+
+    def _keep(self, now: float, stored: StoredObject, written: Written) -> None:
+        """Remembers the version, unless another thread saw a newer one meanwhile."""
+        if self._last is None or written.catalog.version >= self._last[1].catalog.version:
+            self._last, self._looked_at = (stored, written), now
 
     def _decoded(self, version: StoredObject) -> Written:
         name = f"{self._store.uri}/{version.key}"

@@ -71,7 +71,7 @@ class Mount:
         return "_".join([*self.key_prefix, name])
 
     def group_of(self, table: TableName) -> str:
-        return self.group or self.named(table.namespace)
+        return self.group or self.named(_spelled(table.namespace))
 
     def may_have(self, tags: Mapping[str, str]) -> bool:
         """Whether a run with these tags may be of this warehouse: those that started from a page may have no tag of any."""
@@ -81,3 +81,14 @@ class Mount:
     def tags(self) -> Mapping[str, str]:
         """The tags of every run."""
         return {WAREHOUSE: self.uri}
+
+
+def definition_name(table: TableName) -> str:
+    """The part of a definition's name that stands for a table."""
+    return f"{_spelled(table.namespace)}__{table.name}"
+
+
+def _spelled(namespace: str) -> str:
+    """As Dagster's names of jobs, steps and groups, which hold no `-`. No two namespaces differ only in that
+    (`catalog.changes.add_namespace`)."""
+    return namespace.replace("-", "_")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view
+from lakewarden.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.storages import Storages
@@ -52,6 +52,27 @@ class LakeCatalog:
             InUse: it has tables or views, and `cascade` is not given.
         """
         remove_namespace(self.parts.warehouse, name, self._drop if cascade else None)
+
+    def enable_engine(self, name: str, *, settings: str | None = None) -> Namespace:
+        """Enables the engine of a namespace: its tables take reads, writes and jobs again.
+
+        Args:
+            settings: the text of a JSON object, kept as it is; without it, the engine keeps its own.
+
+        Raises:
+            NotFound, InvalidArgument: the namespace does not exist, or the settings are no JSON object.
+        """
+        return switch_engine(self.parts.warehouse, name, active=True, settings=settings)
+
+    def disable_engine(self, name: str) -> Namespace:
+        """Disables the engine of a namespace: its tables take no reads, writes and jobs, and nothing is deleted.
+
+        An export or erasure of a user, a check, a repair, and a drop still work.
+
+        Raises:
+            NotFound: the namespace does not exist.
+        """
+        return switch_engine(self.parts.warehouse, name, active=False)
 
     def namespaces(self) -> list[Namespace]:
         """The namespaces."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.catalog.engines import is_active
 from lakewarden.execution.engine import Engine
 from lakewarden.planning.pending import Due, Pending, due_scopes, pending_in
 from lakewarden.warehouse import Warehouse
@@ -34,7 +35,16 @@ class Status:
 
     def due(self) -> list[Due]:
         """The scopes that are due by their table's FLUSH_POLICY, and why."""
-        return list(due_scopes(self.warehouse.catalog.read(), pending_in(self.warehouse), self.warehouse.clock()))
+        return self._due(active=True)
+
+    def held(self) -> list[Due]:
+        """Those that would be due if the engine of their namespace were not disabled."""
+        return self._due(active=False)
+
+    def _due(self, *, active: bool) -> list[Due]:
+        catalog = self.warehouse.catalog.read()
+        found = due_scopes(catalog, pending_in(self.warehouse), self.warehouse.clock())
+        return [one for one in found if is_active(catalog, one.pending.table) is active]
 
     def scopes(self, limit: int | None = None) -> list[ScopeStatus]:
         """The scopes with pending rows and the state of their tables, the longest waiting first; at most `limit`."""

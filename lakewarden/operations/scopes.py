@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lakewarden.access.gate import require
+from lakewarden.catalog.engines import DISABLED, is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import Corrupt
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
+from lakewarden.specs import Operation
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse, cold_tables, find_table
 
 
 def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
-    """The named tables, which need a cold tier; all of the warehouse's with one where none is named.
+    """The named tables, which need a cold tier and an active engine; all of the warehouse's that have both where none is named.
 
     Raises:
         NotFound: a name is not a table's.
         Unsupported: a name is a STREAM table's.
+        FailedPrecondition: the engine of a named table is disabled.
     """
     found = [find_table(catalog, TableName.parse(name)) for name in names]
     for table in found:
         require(table, "cold tier", "flushes, maintenance, versions")
-    return found if names else cold_tables(catalog)
+        require_active(catalog, table.name)
+    return found if names else [table for table in cold_tables(catalog) if is_active(catalog, table.name)]
+
+
+def left_out(warehouse: Warehouse, catalog: Catalog, operation: Operation, tables: Iterable[Table]) -> list[ScopeReport]:
+    """A report for each of these tables whose engine is disabled: `skipped`, with the reason."""
+    idle = [table for table in tables if not is_active(catalog, table.name)]
+    places = [warehouse.location(catalog.storages[table.options.storage_id]) for table in idle]
+    return [
+        ScopeReport(Scope(table.name), operation, "skipped", place, reason=DISABLED)
+        for table, place in zip(idle, places, strict=True)
+    ]
 
 
 def scopes_of(warehouse: Warehouse, table: Table, user: str | None) -> list[Scope]:

@@ -12,7 +12,7 @@ from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.presence import Presence
-from lakewarden.operations.scopes import named_tables, readable_targets, scopes_of, targets_of
+from lakewarden.operations.scopes import left_out, named_tables, readable_targets, scopes_of, targets_of
 from lakewarden.operations.upkeep.needs import Need
 from lakewarden.operations.upkeep.rounds import Round, Turn, note_turn
 from lakewarden.operations.upkeep.select import RollingLook, Selected, select
@@ -20,7 +20,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.specs import Selection
 from lakewarden.target import ScopeTarget
-from lakewarden.warehouse import Warehouse
+from lakewarden.warehouse import Warehouse, cold_tables
 
 NeedOf = Callable[[Table], Need | None]
 """When an operation opens a scope of the table; None where it opens all."""
@@ -56,10 +56,11 @@ def maintain(
         NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
     """
     catalog = warehouse.catalog.read()
+    idle = [] if selection.tables else left_out(warehouse, catalog, options.operation, cold_tables(catalog))
     if selection.look or selection.user is not None or not warehouse.identifies:
         targets, unread = readable_targets(warehouse, catalog, selection.tables, selection.user)
         held = [failed_report(target, options.operation, error, warehouse.clock()) for target, error in unread]
-        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held
+        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held + idle
     tables = named_tables(catalog, selection.tables)
     for table in tables:
         options.check(table.name, table.schema, warehouse.retention_hours(table))
@@ -69,7 +70,7 @@ def maintain(
     for table, one in zip(tables, chosen, strict=True):
         if one.turn:
             note_turn(warehouse, table, one.turn, dry_run=dry_run)
-    return reports + [report for one in chosen for report in one.others]
+    return reports + [report for one in chosen for report in one.others] + idle
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lakewarden.access.gate import TableOf, impersonate, require
 from lakewarden.admin.session_gate import Door
+from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.users import role_of
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
@@ -53,7 +54,8 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
     """Binds every statement of a text, and considers its USE statements and the tables that it creates.
 
     Raises:
-        PermissionDenied, Unsupported, InvalidArgument, BadSyntax: the first statement that is not allowed; nothing has run.
+        PermissionDenied, FailedPrecondition, Unsupported, InvalidArgument, BadSyntax: the first statement that is not
+            allowed; nothing has run.
     """
     made: Made = {}
     bound = []
@@ -79,9 +81,12 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     spec = STATEMENTS[type(statement)]
     for ask in asks_of(context, statement, spec.right, made):
         context.door.allow(ask.act, ask.table)
+        if ask.table is not None and ask.act != "drop":
+            require_active(context.catalog, ask.table.name)
     readable = {}
     for table in _read_by(context, statement, made):
         context.door.allow("read", table)
+        require_active(context.catalog, table.name)
         readable[table.name] = table
     if spec.requires is not None:
         check_requirement(context, statement, spec.requires, made)

@@ -18,7 +18,15 @@ from lakewarden.sql.statement_spec import (
     operation_right,
 )
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+from lakewarden.sql.statements.namespaces import (
+    AlterNamespace,
+    CreateNamespace,
+    DisableEngine,
+    DropNamespace,
+    EnableEngine,
+    ShowEngines,
+    UseNamespace,
+)
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
@@ -118,6 +126,32 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         InWarehouse("look at what exists"),
         "define.use_namespace",
         Done,
+    ),
+    EnableEngine: StatementSpec(
+        "ENABLE ENGINE n [SETTINGS '{…}']",
+        "enables the engine of a namespace",
+        {"ENABLE ENGINE": namespaces.enable_engine},
+        InWarehouse("manage namespaces"),
+        "engines.enable_engine",
+        Done,
+        audited=Audited("ENABLE_ENGINE", "namespace", "name"),
+    ),
+    DisableEngine: StatementSpec(
+        "DISABLE ENGINE n",
+        "disables the engine of a namespace: its tables take no reads, writes and jobs; nothing is deleted",
+        {"DISABLE ENGINE": namespaces.disable_engine},
+        InWarehouse("manage namespaces"),
+        "engines.disable_engine",
+        Done,
+        audited=Audited("DISABLE_ENGINE", "namespace", "name"),
+    ),
+    ShowEngines: StatementSpec(
+        "SHOW ENGINES",
+        "lists the engines of namespaces",
+        _SHOW,
+        InWarehouse("manage namespaces"),
+        "engines.show_engines",
+        Rows,
     ),
     CreateStorage: StatementSpec(
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"

@@ -40,6 +40,7 @@ class TableAppender:
 
     def append(self, batch: Batch) -> Receipt:
         """Appends after whatever is there."""
+        self.reader.check_active()
         some = isinstance(batch, PlainRow) or batch.rows.num_rows
         return self.reader.log.append(batch) if some else Receipt(0, NOTHING)
 
@@ -66,6 +67,7 @@ class TableAppender:
         """
         table, warehouse, log = self.reader.table, self.reader.warehouse, self.reader.log
         try:
+            self.reader.check_active()
             for _ in range(_ATTEMPTS):
                 view = log.view(() if keys is None else keys.keys())
                 batch = decide(view)

@@ -7,7 +7,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
@@ -33,11 +34,23 @@ class TableReader:
     log: TableLog
 
     def target(self, user: str | None) -> ScopeTarget:
-        return self.warehouse.target(self.warehouse.catalog.read(), Scope(self.table.name, user))
+        return self.warehouse.target(self._active(self.warehouse.catalog.read()), Scope(self.table.name, user))
+
+    def check_active(self) -> None:
+        """Looks at the catalog at most once a second: another process that disables an engine stops writes a second later.
+
+        Raises:
+            FailedPrecondition: the engine of the table's namespace is disabled.
+        """
+        self._active(self.warehouse.catalog.recent())
+
+    def _active(self, catalog: Catalog) -> Catalog:
+        require_active(catalog, self.table.name)
+        return catalog
 
     def open_target(self, user: str | None) -> ScopeTarget:
         """The scope's place, while files may be stored there; raises `Conflict` while it is being moved."""
-        catalog = self.warehouse.catalog.read()
+        catalog = self._active(self.warehouse.catalog.read())
         self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
         return self.warehouse.target(catalog, Scope(self.table.name, user))
 
@@ -73,7 +86,7 @@ class TableReader:
 
     def stream(self, user: str | None) -> pa.Table:
         """The unexpired rows of a STREAM table's scope."""
-        table = find_table(self.warehouse.catalog.read(), self.table.name)
+        table = find_table(self._active(self.warehouse.catalog.read()), self.table.name)
         check_scope(table, Scope(table.name, user))
         return read_stream_scope(self.warehouse, table, user or "")
 

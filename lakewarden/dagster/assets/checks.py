@@ -18,7 +18,7 @@ from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.looks import Looks, judge_columns, judge_keys, look_at
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.assets.turns import Turn, next_turn
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import Mount, definition_name
 from lakewarden.dagster.resources.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.lakehouse import Lakehouse
@@ -77,7 +77,7 @@ class Outcome:
 
 def check_step(mount: Mount, table: TableName) -> str:
     """The name of the step that checks the table, under which a run's config has its part."""
-    return mount.named(f"check_{table.namespace}__{table.name}")
+    return mount.named(f"check_{definition_name(table)}")
 
 
 def build_table_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDefinition]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import dagster as dg
 from dagster_shared.yaml_utils import dump_run_config_yaml
 
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.mount import Mount, definition_name
 from lakewarden.scope import Scope, TableName
 
 PARTITION = "dagster/partition"
@@ -46,7 +46,7 @@ def link(text: str, url: str) -> dg.MetadataValue:
 
 
 def restore_job_name(table: TableName) -> str:
-    return f"restore_{table.namespace}__{table.name}"
+    return f"restore_{definition_name(table)}"
 
 
 def restore_form(mount: Mount, scope: Scope) -> str:

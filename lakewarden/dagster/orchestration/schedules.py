@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import dagster as dg
 
+from lakewarden.catalog.engines import DISABLED, is_active
+from lakewarden.catalog.model import Table
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.warehouse import live_tables
 
 
 def build_schedules(mount: Mount) -> list[dg.ScheduleDefinition]:
     """Those of the warehouse's maintenance, and of Dagster's own storage."""
     return [
         build_schedule(mount, evict_minutely, "evict_job", "* * * * *"),
-        _plain(
-            mount,
-            "compact_hourly",
-            "compact_job",
-            "17 * * * *",  # not on the full hour, when most other jobs start
-            "Folds the newest small files of scopes that have enough of them.",
-        ),
-        _plain(mount, "optimize_nightly", "optimize_job", "30 2 * * *", "Packs files to the target size, where that pays."),
+        build_schedule(mount, compact_hourly, "compact_job", "17 * * * *"),  # not on the full hour, when most other jobs start
+        build_schedule(mount, optimize_nightly, "optimize_job", "30 2 * * *"),
         build_schedule(mount, vacuum_weekly, "vacuum_job", "0 4 * * 0"),
-        _plain(
-            mount,
-            "prune_nightly",
-            "prune_job",
-            "50 3 * * *",
-            "Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
+        dg.ScheduleDefinition(
+            name=mount.named("prune_nightly"),
+            job_name=mount.named("prune_job"),
+            cron_schedule="50 3 * * *",
+            description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
+            default_status=dg.DefaultScheduleStatus.RUNNING,
         ),
     ]
 
 
-def _plain(mount: Mount, name: str, job: str, cron: str, description: str) -> dg.ScheduleDefinition:
-    """Runs the job as it is."""
-    return dg.ScheduleDefinition(
-        name=mount.named(name),
-        job_name=mount.named(job),
-        cron_schedule=cron,
-        description=description,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+def compact_hourly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest | dg.SkipReason:
+    """Folds the newest small files of scopes that have enough of them."""
+    return _disabled(lake) or dg.RunRequest()
 
 
-def vacuum_weekly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest:
+def optimize_nightly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest | dg.SkipReason:
+    """Packs files to the target size, where that pays."""
+    return _disabled(lake) or dg.RunRequest()
+
+
+def _disabled(lake: Lakehouse, of_type: Callable[[Table], bool] = lambda _: True) -> dg.SkipReason | None:
+    """Skips where every table's engine is disabled; of some, the job reports those as skipped."""
+    catalog = lake.warehouse.catalog.read()
+    tables = [table for table in live_tables(catalog) if of_type(table)]
+    held = bool(tables) and not any(is_active(catalog, table.name) for table in tables)
+    return dg.SkipReason(DISABLED) if held else None
+
+
+def vacuum_weekly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest | dg.SkipReason:
     """Lists files that no version inside the retention needs; deletes them if `maintenance.scheduled_deletes` is set."""
+    if (skipped := _disabled(lake)) is not None:
+        return skipped
     deletes = lake.warehouse.settings.maintenance.scheduled_deletes
     return dg.RunRequest(run_config={"ops": {"vacuum": {"config": {"dry_run": not deletes}}}})
 
@@ -54,8 +62,10 @@ def evict_minutely(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount
     """Removes expired rows of STREAM tables. Starts no run if nothing has expired."""
     if not any(table.type == "STREAM" for table in lake.tables()):
         return dg.SkipReason("there is no STREAM table")
+    if (skipped := _disabled(lake, lambda table: table.type == "STREAM")) is not None:
+        return skipped
     if under_way(context.instance, mount, "evict"):
         return dg.SkipReason("an eviction is under way")
-    if not lake.evict(dry_run=True):
+    if all(report.outcome == "skipped" for report in lake.evict(dry_run=True)):
         return dg.SkipReason("no row of a STREAM table has expired")
     return dg.RunRequest(run_config={"ops": {"evict": {"config": {"dry_run": False}}}})

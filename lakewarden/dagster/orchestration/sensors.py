@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from lakewarden.catalog.engines import DISABLED
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
@@ -55,11 +56,18 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     now = lake.warehouse.clock()
     due = [one.pending for one in lake.due()]
     if not due:
-        return dg.SkipReason("no scope is due")
+        return dg.SkipReason(_idle_reason(lake))
     choice = choose(due, _flush_runs(context.instance, mount, now), now)
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
     return dg.SensorResult(run_requests=[_request(mount, batch, lake.warehouse.settings.flush) for batch in choice.batches])
+
+
+def _idle_reason(lake: Lakehouse) -> str:
+    """Why no scope is flushed now."""
+    disabled = [one.name for one in lake.namespaces() if not one.engine.active]
+    held = lake.maintenance.status.held() if disabled else []
+    return f"{DISABLED}: {', '.join(disabled)}; {len(held)} scopes wait" if held else "no scope is due"
 
 
 def _request(mount: Mount, batch: Batch, settings: FlushSettings) -> dg.RunRequest:

@@ -26,6 +26,14 @@ class CatalogDelegates(Nouns):
         """Drops a namespace; with `cascade`, its tables and views first."""
         self.catalog.drop_namespace(name, cascade=cascade)
 
+    def enable_engine(self, name: str, *, settings: str | None = None) -> Namespace:
+        """Enables the engine of a namespace."""
+        return self.catalog.enable_engine(name, settings=settings)
+
+    def disable_engine(self, name: str) -> Namespace:
+        """Disables the engine of a namespace: its tables take no reads, writes and jobs."""
+        return self.catalog.disable_engine(name)
+
     def namespaces(self) -> list[Namespace]:
         """The namespaces."""
         return self.catalog.namespaces()

@@ -17,14 +17,13 @@ from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.export.contents import MANIFEST, Export, ExportedTable
-from lakewarden.operations.scopes import named_tables
 from lakewarden.state.exports import ExportRecord
 from lakewarden.storage.durability import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user, encode
-from lakewarden.warehouse import Warehouse, find_table
+from lakewarden.warehouse import Warehouse, cold_tables, find_table
 
 _BEGUN = "export.json"
 """Names the export's user from the first file on, so that an interrupted export can be recognized."""
@@ -68,7 +67,7 @@ def export(warehouse: Warehouse, user: str, place: str, job_id: str, *, reach: R
         BeingErased: the user is being erased, or was meanwhile; no copy stays.
     """
     catalog = warehouse.catalog.read()
-    tables = [table for table in named_tables(catalog, ()) if table.type == "USER"]
+    tables = [table for table in cold_tables(catalog) if table.type == "USER"]
     now = warehouse.clock().astimezone(UTC).isoformat()
     names = tuple(str(table.name) for table in tables)
     record = ExportRecord(job_id, warehouse.erasures.mark(check_user(user)), place, names, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakewarden.catalog.engines import is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
 from lakewarden.errors import Unsupported
@@ -12,6 +13,7 @@ from lakewarden.operations.plans.value import Plan, PlannedScope
 from lakewarden.operations.procedures.procedure import ByScope
 from lakewarden.operations.procedures.standing import apply_standing
 from lakewarden.operations.procedures.workplace import Workplace
+from lakewarden.operations.scopes import left_out
 from lakewarden.report import Basis, Outcome, ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.specs import Request
@@ -39,8 +41,10 @@ class Evict(ByScope):
         """One report for each scope with something to evict."""
 
         def work(id_: str) -> list[ScopeReport]:
-            tables = _streams(at.warehouse.catalog.read(), request.tables)
-            return [report for table in tables for report in _evict(at.warehouse, table, request.user, dry_run, id_)]
+            catalog = at.warehouse.catalog.read()
+            tables = _streams(catalog, request.tables)
+            reports = [report for table in tables for report in _evict(at.warehouse, table, request.user, dry_run, id_)]
+            return reports + (left_out(at.warehouse, catalog, "evict", _all_streams(catalog)) if not request.tables else [])
 
         return at.as_job("evict", request.selection.parameters, work, job_id, keep=not dry_run)
 
@@ -50,7 +54,12 @@ def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
     for table in found:
         if table.type != "STREAM":
             raise Unsupported(f"{table.name} is a {table.type} table, whose rows never expire; STREAM tables are evicted")
-    return found if names else [table for table in live_tables(catalog) if table.type == "STREAM"]
+        require_active(catalog, table.name)
+    return found if names else [table for table in _all_streams(catalog) if is_active(catalog, table.name)]
+
+
+def _all_streams(catalog: Catalog) -> list[Table]:
+    return [table for table in live_tables(catalog) if table.type == "STREAM"]
 
 
 def _evict(warehouse: Warehouse, table: Table, user: str | None, dry_run: bool, job_id: str) -> list[ScopeReport]:

@@ -10,7 +10,7 @@ from lakewarden.operations.plans.copies import plan_export
 from lakewarden.operations.plans.removals import check_standing
 from lakewarden.operations.plans.store import DoneBy
 from lakewarden.operations.plans.value import Plan
-from lakewarden.operations.procedures.flush import PROCEDURE as FLUSH
+from lakewarden.operations.procedures.flush import flush_user
 from lakewarden.operations.procedures.procedure import AsAWhole
 from lakewarden.operations.procedures.workplace import Workplace
 from lakewarden.report import ScopeReport
@@ -57,7 +57,7 @@ def export_user(at: Workplace, user: str, to: str) -> Export:
 
 
 def _exported(at: Workplace, user: str, place: str, job_id: str) -> Export:
-    failed = [report for report in FLUSH.run(at, Request("flush", user=user)) if report.fault]
+    failed = [report for report in flush_user(at, user) if report.fault]
     if failed:
         raise Conflict(f"{failed[0].scope} could not be flushed: {failed[0].reason}; nothing was exported")
     return export(at.warehouse, user, place, job_id)

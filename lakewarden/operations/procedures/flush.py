@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from lakewarden.catalog.engines import is_active
 from lakewarden.catalog.model import Catalog
 from lakewarden.operations.compact.scope import CompactOptions
 from lakewarden.operations.flush.plan import apply_flush, plan_flush
@@ -14,21 +15,23 @@ from lakewarden.operations.plans.value import Plan
 from lakewarden.operations.procedures.procedure import ByScope
 from lakewarden.operations.procedures.standing import apply_standing
 from lakewarden.operations.procedures.workplace import Workplace
-from lakewarden.operations.scopes import named_tables
+from lakewarden.operations.scopes import left_out, named_tables
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
-from lakewarden.specs import Request
+from lakewarden.specs import Request, Selection
 from lakewarden.storage.paths import check_user
-from lakewarden.warehouse import check_scope
+from lakewarden.warehouse import Warehouse, check_scope, cold_tables
 
 
 class Flush(ByScope):
     def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
-        return plan_flush(at.warehouse, _wanted(at.warehouse.catalog.read(), request))
+        catalog = at.warehouse.catalog.read()
+        return plan_flush(at.warehouse, _wanted(catalog, request)) + _left_out(at.warehouse, catalog, request)
 
     def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         catalog = at.warehouse.catalog.read()
-        return _flush(at, _wanted(catalog, request), request.selection.parameters, job_id, catalog)
+        flushed = _flush(at, _wanted(catalog, request), request.selection.parameters, job_id, catalog)
+        return flushed + _left_out(at.warehouse, catalog, request)
 
     def apply(self, at: Workplace, plan: Plan, job_id: str) -> list[ScopeReport]:
         return apply_standing(
@@ -37,8 +40,23 @@ class Flush(ByScope):
 
 
 def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
-    """Flushes these scopes, in one job; skips those without pending rows."""
-    return _flush(at, Only(scopes), {"scopes": str(len(scopes))})
+    """Flushes these scopes, in one job; skips those without pending rows, and tables whose engine is disabled."""
+    catalog = at.warehouse.catalog.read()
+    active = {scope for scope in scopes if is_active(catalog, scope.table)}
+    named = {scope.table for scope in scopes}
+    flushed = _flush(at, Only(active), {"scopes": str(len(scopes))}, catalog=catalog)
+    return flushed + left_out(at.warehouse, catalog, "flush", [one for one in cold_tables(catalog) if one.name in named])
+
+
+def flush_user(at: Workplace, user: str) -> list[ScopeReport]:
+    """Flushes all that a user has pending, whatever the engines say: an export takes everything."""
+    catalog = at.warehouse.catalog.read()
+    scopes = [Scope(table.name, user) for table in cold_tables(catalog)]
+    return _flush(at, Only(scopes), Selection(user=user).parameters, catalog=catalog)
+
+
+def _left_out(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:
+    return [] if request.tables else left_out(warehouse, catalog, request.operation, cold_tables(catalog))
 
 
 def _wanted(catalog: Catalog, request: Request) -> Callable[[Scope], bool]:
@@ -46,6 +64,7 @@ def _wanted(catalog: Catalog, request: Request) -> Callable[[Scope], bool]:
 
     Raises:
         NotFound: a table does not exist.
+        FailedPrecondition: the engine of a named table is disabled.
         InvalidArgument: an impossible user, or one for a SHARED table that was named.
     """
     tables = named_tables(catalog, request.tables)

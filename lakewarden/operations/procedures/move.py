@@ -23,6 +23,7 @@ class Move(AsAWhole):
     """Raises as `operations.move.run.Mover.move`."""
 
     def look(self, at: Workplace, request: Request) -> list[ScopeReport]:
+        named_tables(at.warehouse.catalog.read(), request.tables)
         return [plan_move(at.warehouse, TableName.parse(request.tables[0]), request.to or "")]
 
     def run(self, at: Workplace, request: Request, job_id: str | None = None) -> list[ScopeReport]:
@@ -51,6 +52,7 @@ def cancel_move(at: Workplace, table: TableName) -> list[ScopeReport]:
 
 def _move(at: Workplace, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:
     """`still` is called while no other process can drop or move the table, and raises where it must not be moved."""
+    named_tables(at.warehouse.catalog.read(), request.tables)
     storage_id = request.to or ""
 
     def moved(mover: Mover) -> list[ScopeReport]:

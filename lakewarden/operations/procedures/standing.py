@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Catalog
 from lakewarden.connection import Location
 from lakewarden.errors import LakewardenError, Moved, NotFound
@@ -55,11 +56,13 @@ def _resolved(warehouse: Warehouse, catalog: Catalog, line: PlannedScope, *, in_
 
     Raises:
         Moved: it is another table, or is at another place; or the table no longer exists.
+        FailedPrecondition: the engine of its namespace is disabled.
     """
     try:
         table = find_table(catalog, line.scope.table)
     except NotFound as error:
         raise Moved(f"{error.message}; plan again") from error
+    require_active(catalog, table.name)
     if in_log:
         line.check_place(table.log_id, Location(warehouse.state.uri).below(warehouse.log(table).home).uri)
         return None

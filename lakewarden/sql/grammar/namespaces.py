@@ -5,7 +5,14 @@ from __future__ import annotations
 from lakewarden.sql.grammar.tables import if_exists, if_not_exists
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
-from lakewarden.sql.statements.namespaces import AlterNamespace, CreateNamespace, DropNamespace, UseNamespace
+from lakewarden.sql.statements.namespaces import (
+    AlterNamespace,
+    CreateNamespace,
+    DisableEngine,
+    DropNamespace,
+    EnableEngine,
+    UseNamespace,
+)
 
 
 def create_namespace(read: Reader) -> Statement:
@@ -29,6 +36,15 @@ def use(read: Reader) -> Statement:
     """Reads what follows USE."""
     read.word("NAMESPACE")
     return UseNamespace(read.name("a namespace"))
+
+
+def enable_engine(read: Reader) -> Statement:
+    name = read.name("a namespace")
+    return EnableEngine(name, read.text("the settings") if read.word("SETTINGS") else None)
+
+
+def disable_engine(read: Reader) -> Statement:
+    return DisableEngine(read.name("a namespace"))
 
 
 def in_namespace(read: Reader) -> str | None:

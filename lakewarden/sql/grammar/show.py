@@ -7,15 +7,18 @@ from sqlglot.tokenizer_core import TokenType
 from lakewarden.sql.grammar.namespaces import in_namespace
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
+from lakewarden.sql.statements.namespaces import ShowEngines
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 
 
 def show(read: Reader) -> Statement:
-    match read.one_of("NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE"):
+    match read.one_of("NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES"):
         case "TABLES":
             return ShowTables(in_namespace(read))
         case "STATS FOR TABLE":
             return ShowStats(read.ref())
+        case "ENGINES":
+            return ShowEngines()
         case "NAMESPACES":
             return Show("namespaces")
         case "STORAGES":

@@ -29,3 +29,20 @@ class AlterNamespace(Statement):
 @dataclass(frozen=True)
 class UseNamespace(Statement):
     name: str
+
+
+@dataclass(frozen=True)
+class EnableEngine(Statement):
+    name: str
+    settings: str | None = None
+    """None leaves those that the engine has."""
+
+
+@dataclass(frozen=True)
+class DisableEngine(Statement):
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowEngines(Statement):
+    """Lists the engines of all namespaces."""

@@ -112,6 +112,18 @@ def test_every_type_of_table_becomes_an_asset(load: Load, chat: str, tmp_path: P
     assert checked == {"messages", "rooms", "photos", "posters"}, "a STREAM table has no Delta table to check"
 
 
+def test_a_namespace_may_hold_a_hyphen(load: Load, chat: str) -> None:
+    with Lakehouse.open(chat) as lake:
+        lake.create_namespace("kb-prod")
+        lake.create_table("kb-prod.events", type="USER", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    defs = load(chat)
+    dg.Definitions.validate_loadable(defs)
+    node = defs.get_repository_def().asset_graph.get(dg.AssetKey(["kb-prod", "events"]))
+    assert node.group_name == "kb_prod"
+    assert node.partitions_def.name == "kb-prod.events"  # type: ignore[union-attr]
+    assert "restore_kb_prod__events" in {job.name for job in defs.get_repository_def().get_all_jobs()}
+
+
 def test_the_docs_name_every_job_and_when_it_runs() -> None:
     documented = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     rows = [line for line in documented.splitlines() if line.startswith("| ")]

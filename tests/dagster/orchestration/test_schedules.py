@@ -54,3 +54,14 @@ def test_rows_that_were_evicted_ask_for_nothing(chat: str, instance: dg.DagsterI
     with Lakehouse.open(chat) as lake:
         lake.evict()
     assert tick(chat, instance) == (0, "no row of a STREAM table has expired")
+
+
+def test_schedules_of_disabled_engines_skip(chat: str, instance: dg.DagsterInstance) -> None:
+    add_stream(chat, "ada")
+    with Lakehouse.open(chat) as lake:
+        lake.disable_engine("chat")
+        for name in ("compact_hourly", "optimize_nightly", "vacuum_weekly", "evict_minutely"):
+            data = evaluate(name, chat, instance)
+            assert (data.run_requests or [], data.skip_message) == ([], "engine disabled")
+        lake.enable_engine("chat")
+        assert len(evaluate("compact_hourly", chat, instance).run_requests or []) == 1

@@ -50,6 +50,16 @@ def test_nothing_due_is_said(chat: str, instance: dg.DagsterInstance) -> None:
     assert (requests, why) == ([], "no scope is due")
 
 
+def test_scopes_of_a_disabled_engine_are_not_flushed(chat: str, instance: dg.DagsterInstance) -> None:
+    write(chat, "ada", 10, 11)
+    with Lakehouse.open(chat) as lake:
+        lake.disable_engine("chat")
+        requests, why, _ = tick("flush_sensor", chat, instance)
+        assert (requests, why) == ([], "engine disabled: chat; 1 scopes wait")
+        lake.enable_engine("chat")
+        assert len(tick("flush_sensor", chat, instance)[0]) == 1
+
+
 def test_due_scopes_are_flushed_by_the_run_that_is_asked_for(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
     write(chat, "bob", 10)  # below the policy's two rows

@@ -1,0 +1,42 @@
+"""Executes the statements about engines."""
+
+from __future__ import annotations
+
+from lakewarden.admin.namespaces import switch_engine
+from lakewarden.catalog.engines import engine_changed_at, engine_id
+from lakewarden.sql.context import Context
+from lakewarden.sql.results import Done, Rows, listing
+from lakewarden.sql.statements.namespaces import DisableEngine, EnableEngine, ShowEngines
+from lakewarden.sql.system.listings import MOMENT, WHOLE, texts
+from lakewarden.warehouse import live_tables
+
+
+def enable_engine(context: Context, statement: EnableEngine) -> Done:
+    switch_engine(context.warehouse, statement.name, active=True, settings=statement.settings)
+    return Done(f"engine of namespace {statement.name} enabled")
+
+
+def disable_engine(context: Context, statement: DisableEngine) -> Done:
+    switch_engine(context.warehouse, statement.name, active=False)
+    return Done(f"engine of namespace {statement.name} disabled")
+
+
+def show_engines(context: Context, _: ShowEngines) -> Rows:
+    columns = texts("namespace_id", "engine_id", "status", "settings") | {"table_count": WHOLE}
+    columns |= {"created_at": MOMENT, "updated_at": MOMENT}
+    counts = [table.name.namespace for table in live_tables(context.catalog)]
+    return listing(
+        columns,
+        [
+            {
+                "namespace_id": one.name,
+                "engine_id": engine_id(one),
+                "status": "active" if one.engine.active else "disabled",
+                "settings": one.engine.settings,
+                "table_count": counts.count(one.name),
+                "created_at": one.created_at,
+                "updated_at": engine_changed_at(one),
+            }
+            for one in context.catalog.namespaces.values()
+        ],
+    )
