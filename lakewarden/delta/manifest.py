@@ -1,4 +1,5 @@
-"""manifest.json: the live segments of a scope, beside its Delta table, for readers without Delta support.
+"""manifest.json: the live segments of a scope, beside its Delta table, for readers without Delta support. Of more than
+`MOST_LISTED` it has a summary alone.
 
 It is derived. Every commit rewrites it; if it is lost, late or broken, it is rebuilt from the Delta log, and from the
 Parquet footers if the table has had several schema versions. It also keeps what a later commit or read needs of the version
@@ -16,7 +17,7 @@ from lakewarden.clock import to_millis
 from lakewarden.connection import Location
 from lakewarden.delta.commit_log.commits import CommitLog, checkpoint_name, is_fence
 from lakewarden.delta.kept.known import NAME
-from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.kept.signed import kept_part, sign, verified
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
@@ -31,6 +32,9 @@ from lakewarden.target import ScopeTarget
 _KEPT = ("snapshot", "mac")
 _KEPT_OF_A_SEGMENT = "stats"
 """What no other module needs: it is not shown."""
+
+MOST_LISTED = 1000
+"""Files that a manifest lists: some 450 KB, which every commit writes and the next one reads."""
 
 _NULL = "null"
 _quoted = json.JSONEncoder().encode
@@ -50,6 +54,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) ->
         if _is_fence(table):
             store.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
             KEPT_TEXTS.forget(target.uri)
+            KEPT_VERSIONS.forget(target.manifest_key)
             return
         snapshot = table.snapshot(target.app_id)
         _write(target, snapshot, now)
@@ -57,9 +62,38 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) ->
 
 def _write(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> None:
     store = open_store(target.location)
+    keeps, many = _is_kept(target, snapshot), len(snapshot.files) > MOST_LISTED
+    text = _summary(target, snapshot, now) if many else _listing(store, target, snapshot, now)
+    text = sign(text + b', "snapshot": ' + kept_part(snapshot), target.manifest_key) if keeps and not many else text + b"}\n"
+    store.replace(NAME, text)
+    if local_path(target.uri) is None:
+        KEPT_TEXTS.put(target.uri, text, len(text))
+    if keeps and many:
+        KEPT_VERSIONS.put(target.manifest_key, snapshot, len(snapshot.files))
+    else:
+        KEPT_VERSIONS.forget(target.manifest_key)
+
+
+def _is_kept(target: ScopeTarget, snapshot: Snapshot) -> bool:
+    return bool(target.manifest_key and snapshot.digest) and snapshot.stats is not None
+
+
+def _listing(store: ObjectStore, target: ScopeTarget, snapshot: Snapshot, now: datetime) -> bytes:
+    """A manifest with its segments, but for its end."""
     known = _schema_versions(store, target, snapshot.files)
-    stats = (snapshot.stats if target.manifest_key and snapshot.digest else None) or {}
+    stats = (snapshot.stats if _is_kept(target, snapshot) else None) or {}
     segments = ",\n".join(_segment(file, known[file.path], stats.get(file.path)) for file in snapshot.files)
+    return f'{_head(target, snapshot, now)}, "segments": [\n{segments}\n]'.encode()
+
+
+def _summary(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> bytes:
+    """The same in numbers."""
+    state = snapshot.state
+    summary = {"segments": state.files, "row_count": state.rows, "size_bytes": state.bytes}
+    return f'{_head(target, snapshot, now)}, "summary": {json.dumps(summary)}'.encode()
+
+
+def _head(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> str:
     head = {
         "table_id": f"{target.scope.table.namespace}:{target.scope.table.name}",
         "user_id": target.scope.user,
@@ -69,14 +103,7 @@ def _write(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> None:
         "updated_at": to_millis(now),
         "last_sequence_number": snapshot.last_batch,
     }
-    text = f'{json.dumps(head)[:-1]}, "segments": [\n{segments}\n]'.encode()
-    if target.manifest_key and snapshot.digest and snapshot.stats is not None:
-        text = sign(text + b', "snapshot": ' + kept_part(snapshot), target.manifest_key)
-    else:
-        text += b"}\n"
-    store.replace(NAME, text)
-    if local_path(target.uri) is None:
-        KEPT_TEXTS.put(target.uri, text)
+    return json.dumps(head)[:-1]
 
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
@@ -95,7 +122,7 @@ def _is_right(target: ScopeTarget, table: ScopeTable) -> bool:
         return False
     if _parsed(text).get("delta_version") != table.version:
         return False
-    if not target.manifest_key or not table.can_be_kept or not table.digest:
+    if not target.manifest_key or not table.can_be_kept or not table.digest or len(table.files()) > MOST_LISTED:
         return True
     kept = verified(text, target.manifest_key, target.app_id)
     return kept is not None and kept.digest == table.digest

@@ -200,7 +200,7 @@ class LakehouseMachine(RuleBasedStateMachine):
             open_store(target.location).replace(NAME, text)
         KEPT_TEXTS.forget(target.uri)
         if where != "store":
-            KEPT_TEXTS.put(target.uri, text)
+            KEPT_TEXTS.put(target.uri, text, len(text))
 
     def _target(self, scope: tuple[str, str | None]) -> ScopeTarget:
         warehouse = self.lake.warehouse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakewarden.delta.kept.look import is_current
-from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
 from lakewarden.delta.kept.signed import verified
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.state.floors.entries import NOTHING
@@ -26,11 +26,19 @@ def kept_snapshot(target: ScopeTarget, *, newest: bool) -> Snapshot | None:
     """
     if not target.manifest_key or _is_new(target):
         return None
-    for text in _texts(target):
-        snapshot = verified(text, target.manifest_key, target.app_id)
-        if snapshot is not None and not _is_less(snapshot, target) and is_current(target.location, snapshot, newest=newest):
+    for snapshot in _versions(target):
+        if not _is_less(snapshot, target) and is_current(target.location, snapshot, newest=newest):
             return snapshot
     return None
+
+
+def _versions(target: ScopeTarget) -> Iterator[Snapshot]:
+    """What is kept: in this process, of a scope with very many files; otherwise in the manifest."""
+    if (remembered := KEPT_VERSIONS.get(target.manifest_key)) is not None:
+        yield remembered
+    for text in _texts(target):
+        if (snapshot := verified(text, target.manifest_key, target.app_id)) is not None:
+            yield snapshot
 
 
 def _texts(target: ScopeTarget) -> Iterator[bytes]:

@@ -1,44 +1,57 @@
-"""The manifests that this process wrote last on object stores, which saves reading them again. What they say is looked at
-all the same before it is used."""
+"""What this process knows of the scopes that it wrote last. Whatever it says is looked at all the same before it is used."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Generic, TypeVar
 
-_MOST = 64 << 20
-"""Bytes; the manifest of a small scope has two thousand."""
+from lakewarden.delta.snapshot import Snapshot
+
+T = TypeVar("T")
+
+_MOST_BYTES = 64 << 20
+"""Bytes of manifests; that of a small scope has two thousand."""
+
+_MOST_FILES = 50_000
+"""Live files, of which each takes a kilobyte."""
 
 
-class KeptTexts:
-    """Bounded, the one that was not used for longest forgotten first; safe for threads."""
+class Recent(Generic[T]):
+    """Values by key, bounded by their sizes; the one that was not used for longest is forgotten first. Safe for threads."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._texts: OrderedDict[str, bytes] = OrderedDict()
+        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def put(self, uri: str, text: bytes) -> None:
+    def put(self, key: str, value: T, size: int) -> None:
         with self._lock:
-            self._drop(uri)
-            self._texts[uri] = text
-            self._size += len(text)
+            self._drop(key)
+            self._values[key] = (value, size)
+            self._size += size
             while self._size > self._most:
-                self._drop(next(iter(self._texts)))
+                self._drop(next(iter(self._values)))
 
-    def get(self, uri: str) -> bytes | None:
+    def get(self, key: str) -> T | None:
         with self._lock:
-            if uri in self._texts:
-                self._texts.move_to_end(uri)
-            return self._texts.get(uri)
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
 
-    def forget(self, uri: str) -> None:
+    def forget(self, key: str) -> None:
         with self._lock:
-            self._drop(uri)
+            self._drop(key)
 
-    def _drop(self, uri: str) -> None:
-        self._size -= len(self._texts.pop(uri, b""))
+    def _drop(self, key: str) -> None:
+        _, size = self._values.pop(key, (None, 0))
+        self._size -= size
 
 
-KEPT_TEXTS = KeptTexts()
+KEPT_TEXTS: Recent[bytes] = Recent(_MOST_BYTES)
+"""The manifests that this process wrote last on object stores, by the scope's URI, which saves reading them again."""
+
+KEPT_VERSIONS: Recent[Snapshot] = Recent(_MOST_FILES)
+"""Versions with too many files for a manifest to list them, by the key that their manifest would be signed with."""

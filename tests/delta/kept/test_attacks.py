@@ -202,9 +202,9 @@ def test_stale_in_memory_and_fresh_in_the_store(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
     old = _text(scope)
     _flush(scope, 10, 2)
-    KEPT_TEXTS.put(scope.uri, old)
+    KEPT_TEXTS.put(scope.uri, old, len(old))
     _agrees(scope)
-    KEPT_TEXTS.put(scope.uri, old)
+    KEPT_TEXTS.put(scope.uri, old, len(old))
     _flush(scope, 20, 1)
     assert _rows(scope) == _named(10, 2) | _named(20, 1)
 

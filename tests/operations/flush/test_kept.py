@@ -120,7 +120,7 @@ def test_what_was_kept_before_an_erasure_brings_nothing_back(lake: Lakehouse) ->
     for where in ("memory", "store"):
         if where == "store":
             open_store(target.location).replace(NAME, old)
-        KEPT_TEXTS.put(target.uri, old)
+        KEPT_TEXTS.put(target.uri, old, len(old))
         assert strong(lake.table(NOTES), _WHO) == {}
         _flush(lake, {5: where})
         assert eventual(lake.table(NOTES), _WHO) == {5: where}
