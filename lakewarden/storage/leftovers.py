@@ -1,15 +1,18 @@
-"""Removes what a killed process or a stopped machine leaves in `.tmp` on a disk: bytes that never got a name.
+"""Removes what is left on a disk alone: bytes that never got a name, and directories that became empty.
 
-They may hold rows, so they are removed once no process can still be writing them. Removing one too early does no harm
-beyond that write: a writer whose file is gone fails, and has named nothing.
+A killed process or a stopped machine leaves such bytes in `.tmp`. They may hold rows, so they are removed once no process can
+still be writing them. Removing one too early does no harm beyond that write: a writer whose file is gone fails, and has named
+nothing.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
 
 from lakewarden.clock import Clock, system_clock
 from lakewarden.storage.location import local_path
@@ -51,3 +54,24 @@ def remove_leftovers(place: str, clock: Clock = system_clock, started: Clock = m
                     os.unlink(entry.path)
                     removed += 1
     return removed
+
+
+def remove_empty_directories(place: str) -> None:
+    """Removes the place's directories in which nothing is, and the place itself: their names may be the id of an erased user, or
+    values of partition columns.
+    """
+    root = local_path(place)
+    for folder, _, _ in () if root is None else os.walk(root, topdown=False):
+        with suppress(OSError):  # not empty, or used again just now
+            os.rmdir(folder)
+
+
+def remove_emptied_directories(place: str, keys: Iterable[str]) -> None:
+    """Removes the directories below the place that held these keys and hold nothing any more."""
+    root = local_path(place)
+    if root is None:
+        return
+    folders = {parent for key in keys for parent in PurePosixPath(key).parents if parent.name}
+    for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
+        with suppress(OSError):  # as above
+            os.rmdir(root / folder)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore, StoredObject, keys_of
 
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
@@ -43,6 +44,12 @@ def is_fence(commit: Commit) -> bool:
     text = commit.info.get("userMetadata")
     stamp = CommitStamp.parse(text if isinstance(text, str) else None)
     return stamp is not None and stamp.operation in (DROP, ERASE)
+
+
+def without_nested(listing: Sequence[StoredObject]) -> list[StoredObject]:
+    """The objects of a table without those of other tables inside its directory."""
+    nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
+    return [found for found in listing if not found.key.startswith(nested)]
 
 
 class CommitLog:

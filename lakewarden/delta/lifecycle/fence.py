@@ -19,7 +19,7 @@ from lakewarden.delta.ownership import begun_anew
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.storage.leftovers import remove_all_leftovers
+from lakewarden.storage.leftovers import remove_all_leftovers, remove_emptied_directories
 from lakewarden.storage.objects import ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -132,7 +132,9 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
     `names` were there before the fence, so no file among them belongs to a table that was started on top of it. Of the log what
     came since goes too, as a checkpoint that was late; its names are made again only once the fence is gone.
     """
-    store.delete(name for name in names if not name.startswith(f"{LOG}/"))
+    data = [name for name in names if not name.startswith(f"{LOG}/")]
+    store.delete(data)
+    remove_emptied_directories(store.uri, data)
     remove_all_leftovers(store.uri)
     check_held("the fence's end", by.since, by.clock())
     log = keys_of(store, LOG)

@@ -7,27 +7,25 @@ version, and that one last: whatever dies in between leaves a table that says wh
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 from typing import Literal
 
 from lakewarden.connection import Location
-from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence
+from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, is_fence, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
-from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import StoredObject, keys_of
+from lakewarden.storage.leftovers import remove_empty_directories
+from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
-_DATA = re.compile(r"(batch-\d+-[0-9a-f]{32}/)?[^/]+\.parquet")
-"""Data files, also those in a flush's directory; what else is deeper may be another scope."""
+_DATA = re.compile(r"((batch-\d+-[0-9a-f]{32}|[^/=]+=[^/]+)/)*[^/]+\.parquet")
+"""Data files, also those in directories of flushes and of partitions; what else is deeper may be another scope."""
 
 Still = Callable[[], None]
 
@@ -47,8 +45,9 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
     listing = open_store(location).list("")
     table = ScopeTable.open(location)
     if table is None:  # no fence any more; what a writer left that came later than the last sweep
-        open_store(location).delete(found.key for found in listing if _is_data(found) and found.modified < before)
-        _remove_directories(location)
+        old = [found.key for found in without_nested(listing) if _DATA.fullmatch(found.key) and found.modified < before]
+        open_store(location).delete(old)
+        remove_empty_directories(location.uri)
         return "gone"
     if not table.is_swept:
         commit = CommitLog(open_store(location)).read(table.version)
@@ -78,18 +77,4 @@ def _remove(location: Location, version: int, old: list[str], reach: Reach) -> N
     store.delete(name for name in sorted({*old, *keys_of(store, LOG)}) if name != last)
     reach("sweep:emptied")
     store.delete([last])
-    _remove_directories(location)
-
-
-def _is_data(found: StoredObject) -> bool:
-    return _DATA.fullmatch(found.key) is not None
-
-
-def _remove_directories(location: Location) -> None:
-    """Empty ones, on a disk: their name may be the id of an erased user."""
-    root = local_path(location.uri)
-    if root is None:
-        return
-    for folder, _, _ in os.walk(root, topdown=False):
-        with suppress(OSError):  # not empty, or used again just now
-            os.rmdir(folder)
+    remove_empty_directories(location.uri)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from urllib.parse import unquote
 
 from lakewarden.clock import from_millis, to_millis
 from lakewarden.delta.commit_log.commits import LOG
@@ -81,7 +80,7 @@ def check_files(target: ScopeTarget, table: ScopeTable) -> None:
 
 def missing(files: Iterable[DataFile | NewFile], present: frozenset[str]) -> list[str]:
     """The paths of the files that are not there."""
-    return [file.path for file in files if file.path not in present and unquote(file.path) not in present]
+    return [file.path for file in files if file.path not in present]
 
 
 def gone(target: ScopeTarget, newest: ScopeTable, what: str) -> NotFound:
@@ -94,7 +93,7 @@ def gone(target: ScopeTarget, newest: ScopeTable, what: str) -> NotFound:
 
 def versions_left(newest: ScopeTable, timeline: Timeline, present: frozenset[str]) -> str:
     """Says from which version on all files exist. `present` are the keys of the table's objects."""
-    oldest = timeline.oldest_whole((unquote(file.path) for file in newest.files()), present)
+    oldest = timeline.oldest_whole((file.path for file in newest.files()), present)
     if oldest is None:
         return "no version still works"
     kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept else ""

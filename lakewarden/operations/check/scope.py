@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-import pyarrow.compute as pc
-
 from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.ownership import check_owner, copied_from
-from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.scope import open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.operations.check.rows import row_facts
 from lakewarden.operations.fanout import fault_of
 from lakewarden.operations.vacuum.orphans import described, orphans, unnamed_commits
 from lakewarden.operations.vacuum.unreferenced_files import stray_files
@@ -100,16 +98,14 @@ def _another(table: ScopeTable, target: ScopeTarget) -> str:
 
 def _look(task: CheckTask, table: ScopeTable) -> Iterable[tuple[str, str]]:
     """Yields each check's name and what is wrong; empty where it passed."""
-    keys = list(task.target.schema.primary_key)
-    rows = read_rows(table, task.target.schemas, [*keys, "_seq"])
+    rows = row_facts(table, task.target.schemas)
     yield "readable", ""
-    twice = rows.num_rows - rows.group_by(keys).aggregate([]).num_rows if keys else 0
-    yield "one_row_per_key", f"{twice} rows repeat a key; the next flush of those keys settles them" if twice else ""
-    empty = [name for name in keys if rows[name].null_count]
-    yield "no_null_in_key", f"NULL in key column {', '.join(empty)}" if empty else ""
+    twice = f"{rows.repeated} rows repeat a key; the next flush of those keys settles them"
+    yield "one_row_per_key", twice if rows.repeated else ""
+    yield "no_null_in_key", f"NULL in key column {', '.join(rows.nulls)}" if rows.nulls else ""
     if is_frozen(table, task.target) and not task.moving:
         yield "not_frozen", f"an abandoned move left it frozen: lakewarden move {task.target.scope.table} --cancel"
-    yield "log_and_table_agree", _disagreement(task, table, pc.max(rows["_seq"]).as_py())
+    yield "log_and_table_agree", _disagreement(task, table, rows.newest)
 
 
 def _damage(task: CheckTask) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from urllib.parse import unquote
 
-from lakewarden.delta.commit_log.commits import LOG
+from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.timeline import Timeline
 from lakewarden.storage.objects import StoredObject
@@ -20,8 +20,7 @@ ORPHAN_AGE = timedelta(hours=24)
 
 def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
     """Parquet files of the table, without those below a hidden name or of another table inside this one's directory."""
-    nested = tuple(f"{found.key.partition(f'/{LOG}/')[0]}/" for found in listing if f"/{LOG}/" in found.key)
-    return [found for found in listing if _is_data(found.key) and not found.key.startswith(nested)]
+    return [found for found in without_nested(listing) if _is_data(found.key)]
 
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:

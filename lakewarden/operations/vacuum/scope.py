@@ -50,7 +50,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.rows.files import without_name
 from lakewarden.scope import Scope, TableName
 from lakewarden.specs import Operation
-from lakewarden.storage.leftovers import remove_leftovers
+from lakewarden.storage.leftovers import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
@@ -368,6 +368,7 @@ def _delete(plan: VacuumPlan, reach: Reach) -> None:
     store.delete(file.key for file in plan.data_files[:half])
     reach("during-deletes")
     store.delete(file.key for file in plan.data_files[half:])
+    remove_emptied_directories(store.uri, (file.key for file in plan.data_files))
     reach("after-deletes")
 
 
