@@ -41,7 +41,7 @@ def delete(context: Context, statement: Delete) -> Affected:
     alias = statement.alias or statement.table.name
     if target.schema.append_only:
         return _delete_from_stream(context, statement, target, alias)
-    key = [exp.column(name, alias, quoted=True) for name in target.schema.primary_key]
+    key = [exp.column(name, alias, quoted=True) for name in target.schema.primary_key or target.schema.names[:1]]
     query = exp.select(*key, copy=False).from_(node_of(target.table, alias), copy=False).where(_condition(statement), copy=False)
     if not target.plan.in_log:
         return delete_directly(context, target, query)

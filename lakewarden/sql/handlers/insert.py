@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.rows.intake import Rows
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.direct import append
@@ -37,6 +37,8 @@ def insert(context: Context, statement: Insert) -> Affected:
     if statement.conflict is not None:
         return _on_conflict(context, statement, statement.conflict, target, given)
     if not target.plan.in_log:
+        if statement.files:
+            raise Unsupported(f"{target.table.name} has no primary key: a file belongs to a row that has one")
         return append(target, given)
     mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
     return target.affected(target.client.write(given, user=target.user, mode=mode).rows)

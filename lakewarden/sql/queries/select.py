@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.reading.past import PastScope
 
 _DIALECT = Lakewarden()
+_NO_SCHEMAS: Mapping[str, TableSchema] = {}
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,14 @@ class Prepared:
     """The versions that it reads of tables' pasts."""
 
 
-def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> Prepared:
-    """Raises:
-    PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or function is forbidden, or does not exist.
+def prepare(
+    context: Context, query: exp.Query, extra: Container[str] = (), shaped: Mapping[str, TableSchema] = _NO_SCHEMAS
+) -> Prepared:
+    """Args:
+        extra, shaped: as of `run`.
+
+    Raises:
+        PermissionDenied, NotFound, InvalidArgument, Unsupported: a relation or function is forbidden, or does not exist.
     """
     made = resolved(query, context.relation, context.namespace, extra)
     check_numbers(made.query)
@@ -53,7 +59,9 @@ def prepare(context: Context, query: exp.Query, extra: Container[str] = ()) -> P
     past = {relation: _past(context, relation) for relation in made.tables if relation.as_of is not None}
     schemas = {relation: table.schema for relation, table in readable.items() if isinstance(table, Table)}
     schemas |= {relation: scope.schema for relation, scope in past.items()}
-    take_kept_forms(made.query, {id(place): schema for relation, schema in schemas.items() for place in made.tables[relation]})
+    places = {id(place): schema for relation, schema in schemas.items() for place in made.tables[relation]}
+    places |= {id(node): shaped[node.name] for node in made.query.find_all(exp.Table) if not node.db and node.name in shaped}
+    take_kept_forms(made.query, places)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     return Prepared(_whole_text_of(with_session_values(context, made.query)), pushdowns, past)
 
@@ -116,15 +124,17 @@ def run(
     query: exp.Query,
     read: Mapping[TableName, pa.Table] | None = None,
     extra: Mapping[str, pa.Table] | None = None,
+    shaped: Mapping[str, TableSchema] = _NO_SCHEMAS,
 ) -> Rows:
     """Runs a query.
 
     Args:
         read: the rows of tables that were read before.
         extra: relations that are not tables, by their name in the query.
+        shaped: the schemas of those among them that have the columns of a table.
     """
     extra = extra or {}
-    prepared = prepare(context, query, extra)
+    prepared = prepare(context, query, extra, shaped)
     found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
     return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
