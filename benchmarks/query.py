@@ -21,7 +21,7 @@ from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import percentile, seconds, times
 from lakewarden.errors import LakewardenError
 from lakewarden.lakehouse import Lakehouse
-from lakewarden.operations.reading.scope import Freshness
+from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.scope import Scope, TableName
 from lakewarden.settings import Settings, SqlSettings
 

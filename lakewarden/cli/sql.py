@@ -16,6 +16,7 @@ from lakewarden.cli.follow import write_events
 from lakewarden.cli.output import Cell, Row, emit
 from lakewarden.errors import InvalidArgument
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.operations.reading.freshness import check_freshness
 
 if TYPE_CHECKING:
     from lakewarden.sql.results import Affected, OneLine, Result, Rows
@@ -32,6 +33,10 @@ def sql(
     file: list[str] = typer.Option([], help="NAME=PATH: the file that FILE('NAME') in VALUES means; may be repeated."),
     user: str = typer.Option("root", help="The session's user: it sees this user's scope of every USER table."),
     role: str = typer.Option("system", help="The session's role: anonymous, user, service, dba or system."),
+    freshness: str | None = typer.Option(
+        None,
+        help="The rows that queries see: strong (all), eventual (those in Delta) or oltp_only (those in the write log alone).",
+    ),
     follow: bool = typer.Option(False, "--follow", help="Stay, and print each event of a SUBSCRIBE as a line of JSON."),
     interval: float = typer.Option(0.5, help="Seconds between two polls of --follow."),
     no_wait: bool = typer.Option(False, "--no-wait", help="Leave the jobs that are started to Dagster, or to `jobs run`."),
@@ -47,7 +52,8 @@ def sql(
     unnamed = source is not None and source.name == "DEFAULT"
     with call.lake("sql", create=True) as lake:
         show = _json if call.as_json else partial(_table, unnamed=user if unnamed else None)
-        lake.sql(text, user=user, role=role, wait=not no_wait, files=files, each=show)
+        chosen = None if freshness is None else check_freshness(freshness.lower())
+        lake.sql(text, user=user, role=role, freshness=chosen, wait=not no_wait, files=files, each=show)
 
 
 def _text(statements: str | None, script: Path | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakewarden.lakehouse.parts import Parts
 
 if TYPE_CHECKING:
-    from lakewarden.operations.reading.scope import Freshness
+    from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
@@ -27,7 +27,7 @@ class SqlSessions:
         *,
         user: str = "root",
         role: str = "system",
-        freshness: Freshness = "strong",
+        freshness: Freshness | None = None,
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
@@ -37,6 +37,7 @@ class SqlSessions:
         Args:
             user: the user whose rows it sees and writes in USER tables.
             role: anonymous, user, service, dba or system.
+            freshness: of queries; `strong` unless the text sets another.
             wait: runs the jobs that a statement starts before the next one; else they stay queued for `run_jobs`.
             files: the attached files by the name of their `FILE('name')` in VALUES: bytes, a `Path`, or an `Upload`.
             each: receives every result as soon as it is available.

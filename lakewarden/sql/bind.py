@@ -22,7 +22,8 @@ from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.others import Declined, ExecuteAs, Forbidden
-from lakewarden.sql.statements.rows import Delete, Insert, Merge, Update
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Query, Update
+from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.statements.tables import CreateView
 
 
@@ -61,8 +62,11 @@ def bind_all(context: Context, statements: Sequence[Statement]) -> list[Bound]:
     bound = []
     for statement in statements:
         bound.append(bind(context, statement, made))
-        if isinstance(statement, UseNamespace):
-            context = replace(context, namespace=statement.name)
+        match statement:
+            case UseNamespace(name):
+                context = replace(context, namespace=name)
+            case SetFreshness(freshness):
+                context = replace(context, freshness=freshness)
     return bound
 
 
@@ -93,7 +97,8 @@ def bind(context: Context, statement: Statement, made: Made | None = None) -> Bo
     with context.door.watched("query"):
         for query in queries_of(statement):
             context.engine.check(text_of(as_they_are(query)), context.limits)
-    return Bound(statement, replace(context, readable=readable))
+    freshness = context.freshness if isinstance(statement, (Query, Explain)) else "strong"  # writes follow from all rows
+    return Bound(statement, replace(context, readable=readable, freshness=freshness))
 
 
 def _check_known(context: Context, statement: Statement) -> None:

@@ -21,7 +21,7 @@ from lakewarden.sql.statements.rows import Query
 from lakewarden.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
-    from lakewarden.operations.reading.scope import Freshness
+    from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.rows.files import Upload
 
 

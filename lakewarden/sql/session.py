@@ -9,6 +9,7 @@ from lakewarden.access.gate import Principal
 from lakewarden.access.roles import parse_role
 from lakewarden.admin.session_gate import Door
 from lakewarden.clock import Pause, wait
+from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.scope import TableName
 from lakewarden.sql.bind import bind, bind_all
 from lakewarden.sql.context import Context
@@ -19,6 +20,7 @@ from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
 from lakewarden.sql.statements.namespaces import UseNamespace
+from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.state.audit import AuditLog
@@ -27,12 +29,11 @@ from lakewarden.warehouse import find_table
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
-    from lakewarden.operations.reading.scope import Freshness
     from lakewarden.sql.session_table import SessionTable
 
 
 class SqlSession:
-    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen."""
+    """Made by `Lakehouse.session`. A namespace that USE chose stays chosen, and a freshness that SET chose."""
 
     def __init__(self, services: Services, principal: Principal, rules: Rules = "native") -> None:
         self._services = services
@@ -40,6 +41,7 @@ class SqlSession:
         warehouse = services.warehouse
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
         self._namespace: str | None = None
+        self._freshness: Freshness = "strong"
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
         self._bounds = None if services.trusts(principal) else TextBounds.of(warehouse.settings.sql)
@@ -54,7 +56,7 @@ class SqlSession:
         self,
         text: str,
         *,
-        freshness: Freshness = "strong",
+        freshness: Freshness | None = None,
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,
@@ -66,8 +68,11 @@ class SqlSession:
         results: list[Result] = []
         for one in bound:
             results.append(execute(one.now() if results else one, uploads))
-            if isinstance(one.statement, UseNamespace):
-                self._namespace = one.statement.name
+            match one.statement:
+                case UseNamespace(name):
+                    self._namespace = name
+                case SetFreshness(value):
+                    self._freshness = value
             if each is not None:
                 each(results[-1])
         return results
@@ -112,8 +117,9 @@ class SqlSession:
         manner = Manner(from_seq, last_rows, batch_size, interval, timeout, pause)
         return open_subscription(bind(self._context("strong", wait=True), statement), manner)
 
-    def _context(self, freshness: Freshness, *, wait: bool) -> Context:
+    def _context(self, freshness: Freshness | None, *, wait: bool) -> Context:
         catalog = self._services.warehouse.catalog.read()
+        freshness = self._freshness if freshness is None else check_freshness(freshness)
         return Context(self._services, self._door, catalog, self._namespace, freshness, wait, rules=self._rules)
 
 

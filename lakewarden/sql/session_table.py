@@ -12,7 +12,7 @@ from lakewarden.access.rights import RowAct
 from lakewarden.admin.session_gate import Door
 from lakewarden.delta.history import HistoryEntry
 from lakewarden.log.receipt import Receipt
-from lakewarden.operations.reading.scope import Freshness
+from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.rows.files import FileRef, RowFile
 from lakewarden.rows.intake import Rows
 from lakewarden.table import FileMode, TableClient, WriteMode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from lakewarden.sql.grammar import merge, namespaces, rows, show, storages, tables, upkeep, users
+from lakewarden.sql.grammar import merge, namespaces, rows, session, show, storages, tables, upkeep, users
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
 from lakewarden.sql.statement_spec import (
     Audited,
@@ -28,6 +28,7 @@ from lakewarden.sql.statements.namespaces import (
     UseNamespace,
 )
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
+from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
 from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
@@ -152,6 +153,14 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         InWarehouse("manage namespaces"),
         "engines.show_engines",
         Rows,
+    ),
+    SetFreshness: StatementSpec(
+        "SET freshness = 'strong', 'eventual' or 'oltp_only'",
+        "chooses the rows that the session's queries see: all, those in Delta, or those in the write log alone",
+        {"SET FRESHNESS": session.set_freshness},
+        "read",
+        "query.set_freshness",
+        Done,
     ),
     CreateStorage: StatementSpec(
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"

@@ -24,7 +24,8 @@ from lakewarden.log.record import DELETE, SEQ, TARGET, log_batch
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.operations.pins import Pin, pin_version, release
-from lakewarden.operations.reading.scope import EVERYTHING, Freshness, Wanted, where_it_lies
+from lakewarden.operations.reading.freshness import Freshness
+from lakewarden.operations.reading.scope import EVERYTHING, Wanted, where_it_lies
 from lakewarden.rows.files import FileRef, Files, RowFile, Taken, Upload, file_columns
 from lakewarden.rows.intake import Rows
 from lakewarden.storage.paths import check_user

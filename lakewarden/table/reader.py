@@ -11,14 +11,15 @@ from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import Unsupported
 from lakewarden.log.pending_keys import Key
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
+from lakewarden.operations.reading.freshness import Freshness, check_freshness
 from lakewarden.operations.reading.keys import first_live
 from lakewarden.operations.reading.past import PastScope, past_of
-from lakewarden.operations.reading.scope import Freshness, Wanted, read_cold, read_stream_scope, read_strong
+from lakewarden.operations.reading.scope import Wanted, read_cold, read_stream_scope, read_strong, read_undrained
 from lakewarden.rows.validate import keys
 from lakewarden.scope import Scope
 from lakewarden.target import ScopeTarget
@@ -56,17 +57,18 @@ class TableReader:
 
     def scan(self, wanted: Wanted, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """As `TableClient.scan`."""
-        if freshness not in ("strong", "eventual"):
-            raise InvalidArgument(f"freshness {freshness!r} does not exist; read with 'strong' or 'eventual'")
-        if self.table.schema.append_only:
-            rows = self.stream(user)
-        elif freshness == "eventual":
-            rows = read_cold(partial(self.target, user), wanted, self.warehouse.cold)
-        else:
-            warehouse = self.warehouse
-            place = partial(self.target, user)
-            rows = read_strong(place, self.log, wanted, warehouse.cold)
+        rows = self.stream(user) if self.table.schema.append_only else self._scan(wanted, user, check_freshness(freshness))
         return rows if wanted.columns is None else rows.select(wanted.columns)
+
+    def _scan(self, wanted: Wanted, user: str | None, freshness: Freshness) -> pa.Table:
+        place, cold = partial(self.target, user), self.warehouse.cold
+        match freshness:
+            case "eventual":
+                return read_cold(place, wanted, cold)
+            case "oltp_only":
+                return read_undrained(place, self.log, wanted, cold)
+            case "strong":
+                return read_strong(place, self.log, wanted, cold)
 
     def past(self, as_of: AsOf, user: str | None) -> PastScope:
         """A version of the scope's past.

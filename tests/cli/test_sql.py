@@ -43,6 +43,16 @@ def test_a_line_of_json_a_statement(sql: Call) -> None:
     assert sql("SELECT sum(id) AS s, 'NaN'::DOUBLE AS n FROM app.t")[1][0]["rows"] == [{"s": 1, "n": "NaN"}]
 
 
+def test_a_query_on_a_large_table_says_how_it_was_answered(sql: Call) -> None:
+    sql("CREATE NAMESPACE app; CREATE SHARED TABLE app.t (id INT PRIMARY KEY, day TEXT NOT NULL) PARTITION BY (day)")
+    sql("INSERT INTO app.t VALUES (1, 'monday')")
+    status, (answer,) = sql("SELECT id FROM app.t", "--freshness", "oltp_only")
+    how = {"strategy": "QUERY_STRATEGY_UNSPECIFIED", "served_by": "SERVED_BY_OLTP", "strategy_reason": "write-log scan"}
+    assert (status, answer) == (0, {"columns": ["id"], "rows": [{"id": 1}], **how})
+    assert sql("SELECT id FROM app.t", "--freshness", "eventual")[1][0]["rows"] == []
+    assert sql("SELECT id FROM app.t", "--freshness", "fresh")[0] == 1
+
+
 def test_jobs_are_named_and_run_unless_left(sql: Call) -> None:
     sql(f"{_TABLE}; INSERT INTO app.t (id) VALUES (1)")
     _, (left,) = sql("STORAGE FLUSH TABLE app.t", "--no-wait")

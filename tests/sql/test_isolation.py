@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse, Settings
 from lakewarden.access.rights import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Table
-from lakewarden.operations.reading.scope import Freshness, Wanted
+from lakewarden.operations.reading.freshness import Freshness
+from lakewarden.operations.reading.scope import Wanted
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process

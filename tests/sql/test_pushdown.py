@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.delta.reading.bounds import Bound
-from lakewarden.operations.reading.scope import Freshness
+from lakewarden.operations.reading.freshness import Freshness
 from lakewarden.sql.parse import parse_query
 from lakewarden.sql.queries.pushdown import pushdown_of
 from lakewarden.sql.relations import resolved

@@ -12,7 +12,7 @@ from lakewarden.state.live_queries import LiveQuery
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
-    from lakewarden.operations.reading.scope import Freshness
+    from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
@@ -28,7 +28,7 @@ class WorkDelegates(Nouns):
         *,
         user: str = "root",
         role: str = "system",
-        freshness: Freshness = "strong",
+        freshness: Freshness | None = None,
         wait: bool = True,
         files: Mapping[str, File] | None = None,
         each: Callable[[Result], None] | None = None,

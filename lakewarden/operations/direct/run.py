@@ -6,6 +6,7 @@ watermark where it is: rows that are pending land on top of it at the next flush
 
 from __future__ import annotations
 
+from lakewarden.catalog.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.errors import Conflict, LakewardenError, NotFound, StorageUnavailable, Unsupported
@@ -34,6 +35,7 @@ class DirectRun:
         """Raises:
         Unsupported: not a SHARED table.
         NotFound: the table was dropped.
+        FailedPrecondition: the engine of its namespace is disabled.
         Conflict: it is being moved.
         """
         if table.type != "SHARED":
@@ -102,6 +104,7 @@ class DirectRun:
         table = find_table(catalog, self._table.name)
         if table.id != self._table.id:
             raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
+        require_active(catalog, table.name)
         self._warehouse.check_open(catalog, table, None)
         return self._warehouse.target(catalog, Scope(table.name, None))
 

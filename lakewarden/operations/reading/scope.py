@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from lakewarden.storage.objects import Missing
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
-Freshness = Literal["strong", "eventual"]
 T = TypeVar("T")
 
 Place = Callable[[], ScopeTarget]
@@ -116,6 +115,26 @@ def read_stream_scope(warehouse: Warehouse, table: Table, user: str) -> pa.Table
     return read_stream(warehouse.log(table), user, table.schemas, ttl, warehouse.clock())
 
 
+def read_undrained(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
+    """The rows of the log that the scope's table does not have yet, the newest of each key, without deleted ones.
+
+    Raises:
+        Conflict: flushes kept settling the rows while they were read.
+    """
+
+    def read(target: ScopeTarget) -> tuple[pa.Table, bool]:
+        found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted, cache))
+        none = empty_rows(target.schema)
+        return none if found.rows is None else merged(none, found.rows, target.schema.primary_key), found.cold.sure
+
+    return where_it_lies(place, read)
+
+
+def _look(target: ScopeTarget, log: LogReader) -> LogScope:
+    user = target.scope.user or ""
+    return LogScope.of(log, log.view((user,)), user, target.schemas)
+
+
 def read_strong(place: Place, log: LogReader, wanted: Wanted = EVERYTHING, cache: ColdCache | None = None) -> pa.Table:
     """Hot and cold rows, one per key, without deleted ones. Includes the key's columns where there are hot rows.
 
@@ -131,11 +150,7 @@ def read_strong_upto(
     """As `read_merged`, with the last possible `_seq` of what was read."""
 
     def read(target: ScopeTarget) -> tuple[tuple[pa.Table, int], bool]:
-        def look() -> LogScope:
-            user = target.scope.user or ""
-            return LogScope.of(log, log.view((user,)), user, target.schemas)
-
-        found = read_hot(look, lambda: ColdRows(target, wanted.with_key(target.schema), cache))
+        found = read_hot(lambda: _look(target, log), lambda: ColdRows(target, wanted.with_key(target.schema), cache))
         cold = found.cold.rows()
         rows = cold if found.rows is None else merged(cold, found.rows, target.schema.primary_key)
         return (rows, found.end), found.cold.sure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from lakewarden.errors import BadSyntax, PermissionDenied, Unsupported
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.depth import deeper
+from lakewarden.sql.queries.answer import answer_of
 from lakewarden.sql.queries.literal_forms import take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
 from lakewarden.sql.queries.pushdown import Pushdown, hide_seq, pushdown_of
@@ -137,7 +138,11 @@ def run(
     prepared = prepare(context, query, extra, shaped)
     found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
-    return Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
+    rows = Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
+    answer = answer_of(context, prepared.pushdowns)
+    if answer is None:
+        return rows
+    return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
 
 
 def _keeps_users_apart(context: Context, name: TableName) -> bool:

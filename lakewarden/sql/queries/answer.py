@@ -1,0 +1,67 @@
+"""How a query on one large table is carried out, and which tiers answer it: a table of rules, the first that fits counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from lakewarden.catalog.model import Table
+from lakewarden.operations.reading.freshness import Freshness
+from lakewarden.sql.context import Context
+from lakewarden.sql.relations import Relation
+from lakewarden.strategies import QueryStrategy, ServedBy
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the rules look at."""
+
+    freshness: Freshness
+    past: bool
+    """Whether it reads a version of the past."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a query is carried out, which tiers answer it, and why, where that is not what was requested."""
+
+    strategy: QueryStrategy
+    served_by: ServedBy
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    holds: Callable[[Asked], bool]
+    answer: Answer
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        lambda asked: asked.past and asked.freshness != "eventual",
+        Answer(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone"),
+    ),
+    Rule(
+        lambda asked: asked.freshness == "oltp_only",
+        Answer(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
+    ),
+    Rule(lambda asked: asked.freshness == "strong", Answer(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
+    Rule(lambda _: True, Answer(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
+)
+"""Strong queries are never fanned out (K3-68); what fans the others out goes in front of the last rule."""
+
+
+def answer_of(context: Context, relations: Collection[Relation]) -> Answer | None:
+    """Returns how the query is answered; by Lakewarden's own rules, None unless it is on one large table."""
+    if context.rules == "native" and not _is_large(context, relations):
+        return None
+    asked = Asked(context.freshness, any(relation.as_of is not None for relation in relations))
+    return next(rule.answer for rule in RULES if rule.holds(asked))
+
+
+def _is_large(context: Context, relations: Collection[Relation]) -> bool:
+    """Whether the query reads one SHARED table, once, that has partitions or no key."""
+    if len(relations) != 1:
+        return False
+    table = context.readable.get(next(iter(relations)).table)
+    return isinstance(table, Table) and table.type == "SHARED" and bool(table.schema.partition_by or not table.schema.keyed)
