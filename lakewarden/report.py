@@ -25,7 +25,8 @@ class ScopeState:
     last_seq: int
     """The watermark: every row of the log up to this `_seq` is in the table; -1 before the first flush."""
     layout: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
-    """Rows (-1 when unknown) and bytes of each live file, newest rows first; empty for more than `MAX_LAYOUT` files."""
+    """Rows (-1 when unknown) and bytes of each live file, newest rows first; empty for more than `MAX_LAYOUT` files, and where
+    they are in partitions."""
 
     MAX_LAYOUT: ClassVar[int] = 64
 

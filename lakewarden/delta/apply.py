@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.change import Change, TooLarge, change_of, fresh
+from lakewarden.delta.change import Change, TooLarge, changes_of, fresh
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -22,7 +23,7 @@ from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
-from lakewarden.errors import Conflict, Unsupported
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.report import ScopeState
 from lakewarden.storage.open import open_store
@@ -47,6 +48,18 @@ class Written:
     last_seq: int | None
     log_rows: int
     """The number of log rows in the batch."""
+
+    def with_more(self, change: Change, files: Sequence[NewFile]) -> Written:
+        """Includes the change of one more partition, and its files."""
+        return replace(
+            self,
+            files=(*self.files, *files),
+            replaced=(*self.replaced, *change.replaced),
+            inserted=self.inserted + change.inserted,
+            updated=self.updated + change.updated,
+            deleted=self.deleted + change.deleted,
+            rows=self.rows + change.rows.num_rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,8 +98,6 @@ class ColdApply:
             named: more parameters of the commit.
             newest: as in `open_scope`.
         """
-        if target.schema.partition_by:
-            raise Unsupported(f"{target.scope} is partitioned, and such tables cannot be flushed yet")
         self._target = target
         self._job_id = job_id
         self._named = named or {}
@@ -135,24 +146,28 @@ class ColdApply:
             Conflict: another commit came first; nothing was changed, open the table again.
             TooLarge: more than `large_bytes` would have to be rewritten; nothing was changed.
         """
-        change = self._change(rows)
-        self._reach("after-read")
-        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())  # before rows are written there again
-        number = self.next_batch()
-        parts = _parts(change, self._target)
-        files = tuple(write_file(self._target, part, batch_name(number, self._new_id), end) for part in parts)
-        written = Written(
-            files,
-            change.replaced,
-            change.inserted,
-            change.updated,
-            change.deleted,
-            change.rows.num_rows,
-            *_first_and_last(rows),
-            rows.num_rows,
-        )
-        del rows, change  # frees memory for other scopes while this one waits
+        written = self._written(rows, end)
+        del rows  # frees memory for other scopes while this one waits
         yield from self.commit_written(written, end)
+
+    def _written(self, rows: pa.Table, end: int) -> Written:
+        """Writes the files of the commit, those of one partition after the other."""
+        written = Written((), (), 0, 0, 0, 0, *_first_and_last(rows), rows.num_rows)
+        files: list[NewFile] = []
+        with ExitStack() as undo:
+            undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
+            for change in self._changes(rows):
+                self._reach("after-read")
+                # before rows are written there again
+                check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
+                number = self.next_batch()
+                made = [
+                    write_file(self._target, part, batch_name(number, self._new_id), end) for part in _parts(change, self._target)
+                ]
+                files += made
+                written = written.with_more(change, made)
+            undo.pop_all()
+        return written
 
     def commit_written(self, written: Written, end: int) -> Steps[None]:
         """Commits files that were written before, with the watermark `end`. Raises as `commit`."""
@@ -187,10 +202,10 @@ class ColdApply:
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(file.path for file in files)
 
-    def _change(self, rows: pa.Table) -> Change:
+    def _changes(self, rows: pa.Table) -> Iterator[Change]:
         if self.table is None:
             return fresh(self._target, rows)
-        return change_of(self.table, self._target, rows, self._large_bytes)
+        return changes_of(self.table, self._target, rows, self._large_bytes)
 
     def _commit(self, written: Written, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         transaction, since = (self._target.app_id, end), self._planned_at

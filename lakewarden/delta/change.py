@@ -2,13 +2,17 @@
 
 Three outcomes, cheapest first: by statistics, no file can hold any of the keys, so the rows are appended and nothing is
 read; files could but do not, with the same result; or exactly the files that hold a key are replaced.
+
+A partitioned table changes partition by partition, so that the rows of one are in memory at a time. A row whose partition
+column changes leaves a file of one partition and comes into another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.clock import to_micros
-from lakewarden.delta.parquet.column_ends import Ends, Value, of_rows
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.column_ends import Bounds, Ends, Value, of_rows
+from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.schema import file_schema, read_schema
+from lakewarden.delta.parquet.schema import read_schema, rows_schema
+from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
@@ -46,8 +51,12 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of a batch. `rows` are to be written (the newest schema's columns and `_seq`): the surviving rows of
-    `replaced`, and the hot rows."""
+    """The effect of a batch on one partition, or on an unpartitioned table. `rows` are to be written (the newest schema's
+    columns and `_seq`): the surviving rows of `replaced`, and the hot rows.
+
+    A row that moves to another partition counts as inserted there, and as neither here: `updated` and `inserted` are right
+    in sum.
+    """
 
     replaced: tuple[DataFile, ...]
     rows: pa.Table
@@ -56,40 +65,56 @@ class Change:
     deleted: int
 
 
-def change_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Change:
-    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
+def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Iterator[Change]:
+    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table, partition by partition.
 
-    Raises:
+    Raises, before the first of them:
         TooLarge: it would have to read files of more than `large_bytes`.
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
     if not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
-        return fresh(target, hot)
+        yield from fresh(target, hot)
+        return
+    table.check_partitions(target.schema)
     newest = Keys.newest(hot, target.schema.primary_key)
-    if table.schema_version(target.schemas) is target.schema:
-        candidates = may_hold(table, newest.rows, target.schema.primary_key)
-        return _replacing(table, target, newest, candidates, large_bytes, every=False)
-    return _replacing(table, target, newest, table.files(), large_bytes, every=True)
+    evolved = table.schema_version(target.schemas) is not target.schema
+    candidates = table.files() if evolved else may_hold(table, newest.rows, target.schema.primary_key)
+    size = sum(file.size for file in candidates)
+    if large_bytes is not None and size > large_bytes:
+        raise TooLarge(size)
+    if candidates:
+        table.check_plain()
+    yield from _replacing(table, target, newest, candidates, every=evolved)
 
 
-def fresh(target: ScopeTarget, hot: pa.Table) -> Change:
+def fresh(target: ScopeTarget, hot: pa.Table) -> Iterator[Change]:
     """Computes the effect of `hot` on a scope that has no table yet."""
     added = _columns(target, upserts(newest_per_key(hot, target.schema.primary_key)))
-    return Change((), added, added.num_rows, 0, 0)
+    for _, rows in divided(added, target.schema.partition_by):
+        yield Change((), rows, rows.num_rows, 0, 0)
 
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
-    """Returns the files whose key ranges overlap that of `keys` in every key column; an unknown range overlaps all."""
+    """Returns the files whose key ranges overlap that of `keys` in every key column; an unknown range overlaps all.
+
+    Where partition columns are in the key, only the files of a key's own partition are compared with it.
+    """
     files = table.files()
-    if not files:
-        return ()
-    inside = [*range(len(files))]
-    for name in primary_key:
-        ends, bounds = of_rows(keys.column(name)), table.bounds(name)
-        if ends is not None and bounds is not None:
-            low, high = bounds
+    known = {name: bounds for name in primary_key if (bounds := table.bounds(name)) is not None}
+    fixed = [name for name in table.head.partition_columns if name in primary_key]
+    places: dict[Partition, list[int]] = {}
+    for index, file in enumerate(files):
+        places.setdefault(tuple(pair for pair in file.partition if pair[0] in fixed), []).append(index)
+    found = [_overlapping(places[partition], rows, known) for partition, rows in divided(keys, fixed) if partition in places]
+    return tuple(files[index] for index in sorted(chain(*found)))
+
+
+def _overlapping(inside: list[int], keys: pa.Table, known: Mapping[str, Bounds]) -> list[int]:
+    for name, (low, high) in known.items():
+        ends = of_rows(keys.column(name))
+        if ends is not None:
             inside = [index for index in inside if _meets(ends, low[index], high[index])]
-    return tuple(files[index] for index in inside)
+    return inside
 
 
 def _meets(ends: Ends, low: Value | None, high: Value | None) -> bool:
@@ -107,34 +132,31 @@ def _plain(value: Value, more: int = 0) -> Any:
 
 
 def _replacing(
-    table: ScopeTable,
-    target: ScopeTarget,
-    hot: Keys,
-    candidates: tuple[DataFile, ...],
-    large_bytes: int | None,
-    *,
-    every: bool,
-) -> Change:
+    table: ScopeTable, target: ScopeTarget, hot: Keys, candidates: Iterable[DataFile], *, every: bool
+) -> Iterator[Change]:
     """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
-    size = sum(file.size for file in candidates)
-    if large_bytes is not None and size > large_bytes:
-        raise TooLarge(size)
-    if candidates:
-        table.check_plain()
-    parts = [part for file in candidates if len((part := _split(table, target, file, hot)).hits) or every]
-    hit = np.zeros(len(hot.rows), np.bool_)
-    for part in parts:
-        hit[part.hits] = True
+    there = by_partition(candidates)
     upserted = hot.rows.column(OP).to_numpy() == UPSERT
-    added = hot.rows if upserted.all() else upserts(hot.rows)
-    matched, updated = (int(np.count_nonzero(found)) for found in (hit, hit & upserted))
-    return Change(
-        replaced=tuple(part.file for part in parts),
-        rows=pa.concat_tables([*(part.survivors for part in parts), _columns(target, added)]),
-        inserted=added.num_rows - updated,
-        updated=updated,
-        deleted=matched - updated,
-    )
+    added = _columns(target, hot.rows if upserted.all() else upserts(hot.rows))
+    coming = dict(divided(added, target.schema.partition_by))
+    hit = np.zeros(len(hot.rows), np.bool_)
+    for partition in {**there, **coming}:
+        splits = (_split(table, target, file, hot) for file in there.get(partition, ()))
+        parts = [part for part in splits if len(part.hits) or every]
+        before = hit.copy()
+        for part in parts:
+            hit[part.hits] = True
+        new = hit & ~before
+        matched, updated = (int(np.count_nonzero(found)) for found in (new, new & upserted))
+        rows = coming.get(partition, added.slice(0, 0))
+        if parts or len(rows) or not partition:
+            yield Change(
+                replaced=tuple(part.file for part in parts),
+                rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
+                inserted=len(rows) - updated,
+                updated=updated,
+                deleted=matched - updated,
+            )
 
 
 @dataclass(frozen=True)
@@ -149,7 +171,7 @@ class _Split:
 def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) -> _Split:
     every = read_schema(target.schema)
     ids = table.column_ids(target.schemas)
-    opened = open_file(open_store(table.location), file.path)
+    opened = open_file(open_store(table.location), file.path, file.partition)
     whole = file.size <= _WHOLE
     rows = opened.read_with_ids(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
     places = hot.places(rows)
@@ -160,4 +182,4 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) ->
 
 
 def _columns(target: ScopeTarget, rows: pa.Table) -> pa.Table:
-    return rows.select(file_schema(target.schema).names)
+    return rows.select(rows_schema(target.schema).names)

@@ -172,11 +172,12 @@ def _segment(file: DataFile, schema_version: int, stats: str | None) -> str:
     # by hand: a scope of many files is listed at every flush, and this takes a fifth of json.dumps's time
     path = _quoted(file.path)
     kept = "" if stats is None else f', "{_KEPT_OF_A_SEGMENT}": {_quoted(stats)}'
+    divided = "" if not file.partition else f', "partition": {json.dumps(dict(file.partition))}'
     rows, first, last = (_NULL if number is None else number for number in (file.rows, file.min_seq, file.max_seq))
     return (
         f'{{"id": {path}, "path": {path}, "row_count": {rows}, "size_bytes": {file.size}, '
         f'"schema_version": {schema_version}, "status": "committed", "min_seq": {first}, '
-        f'"max_seq": {last}, "created_at": {file.modified_ms}{kept}}}'
+        f'"max_seq": {last}, "created_at": {file.modified_ms}{divided}{kept}}}'
     )
 
 

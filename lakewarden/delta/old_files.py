@@ -19,4 +19,5 @@ def _known(file: DataFile, stats: str) -> NewFile:
     rows = file.rows or 0
     if '"numRecords"' not in stats:  # another writer's file: they were counted since
         stats = f'{{"numRecords":{rows},{stats[1:]}'
-    return NewFile(file.path, file.size, rows, stats, file.min_seq, file.max_seq, file.schema_version or 1)
+    version = file.schema_version or 1
+    return NewFile(file.path, file.size, rows, stats, file.min_seq, file.max_seq, version, file.partition)

@@ -7,8 +7,6 @@ or a user may have deleted them. So those files are checked: by a stat on a disk
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
@@ -26,7 +24,7 @@ def check_settled(table: ScopeTable, first_seq: int) -> None:
     for file in table.files():
         if "://" in file.path or (file.max_seq is not None and file.max_seq < first_seq):
             continue
-        if not store.is_whole(unquote(file.path), file.size):
+        if not store.is_whole(file.path, file.size):
             if CommitLog(store).has(table.version + 1):
                 raise Conflict(f"{table.uri} was committed to while its files were checked; try again")
             raise Corrupt(

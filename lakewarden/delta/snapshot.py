@@ -83,8 +83,13 @@ def state_of(version: int, files: Sequence[DataFile], watermark: int | None) -> 
         files=len(files),
         bytes=sum(file.size for file in files),
         last_seq=-1 if watermark is None else watermark,
-        layout=_layout(files) if len(files) <= ScopeState.MAX_LAYOUT else (),
+        layout=_layout(files) if len(files) <= ScopeState.MAX_LAYOUT and not _divided(files) else (),
     )
+
+
+def _divided(files: Sequence[DataFile]) -> bool:
+    """Whether they are in partitions, each of which is maintained by itself."""
+    return any(file.partition for file in files)
 
 
 def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
@@ -99,4 +104,5 @@ def first_snapshot(made: Committed, adds: Sequence[NewFile], app_id: str, now: d
 
 
 def live(file: NewFile, now: datetime) -> DataFile:
-    return DataFile(file.path, file.size, file.rows, to_millis(now), file.min_seq, file.max_seq, file.schema_version)
+    version, made = file.schema_version, to_millis(now)
+    return DataFile(file.path, file.size, file.rows, made, file.min_seq, file.max_seq, version, file.partition)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
-from urllib.parse import unquote
 
 from deltalake import PostCommitHookProperties
 
@@ -118,7 +117,7 @@ class ScopeTable(TableContents):
             Conflict: another commit came first, or this took too long (`TooLate`); nothing was changed.
             Corrupt: a torn commit has the next version; nothing was changed.
         """
-        self._check_partitions(schema)
+        self.check_partitions(schema)
         evolves = version_of(self.head.schema, (schema,)) is None or self.head.partition_columns != schema.partition_by
         self._check_commit(removes, evolves=evolves)
         head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by) if evolves else self.head
@@ -150,14 +149,16 @@ class ScopeTable(TableContents):
             yield self.uri
             still()
         reach("before-link")
-        paths = [unquote(file.path) for file in change.adds]
+        paths = [file.path for file in change.adds]
         with certain(self.location, self.version + 1, change.stamp, paths), delta_errors(f"cannot commit to {self.uri}"):
             delegate()
         return ""
 
-    def _check_partitions(self, schema: TableSchema) -> None:
-        """Raises:
-        Unsupported: its files are divided by other columns than those of the schema, which another writer did.
+    def check_partitions(self, schema: TableSchema) -> None:
+        """Checks that its files are divided as the table's are.
+
+        Raises:
+            Unsupported: by other columns, which another writer chose.
         """
         if self.has_files and self.head.partition_columns != schema.partition_by:
             there, wanted = (", ".join(names) or "nothing" for names in (self.head.partition_columns, schema.partition_by))
@@ -177,12 +178,12 @@ class ScopeTable(TableContents):
         """Checks that files can be replaced.
 
         Raises:
-            Unsupported: another writer left partitions, or deletion vectors, which our removal
-                of a file could not name, so that its rows would stay.
+            Unsupported: another writer left deletion vectors, which our removal of a file could not name, so that its rows
+                would stay.
         """
         if not self.plain:
             raise Unsupported(
-                f"{self.uri} has deletion vectors or partitions of another writer; rewrite it without them"
+                f"{self.uri} has deletion vectors of another writer; rewrite it without them"
                 " (REORG TABLE … APPLY (PURGE)), or restore a version before that"
             )
 

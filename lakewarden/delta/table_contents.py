@@ -16,10 +16,11 @@ from lakewarden.delta.commit_log.actions import READER, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.plain import is_plain
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.parquet.column_ends import Bounds
+from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, live_columns, version_of
+from lakewarden.delta.partitions import value_of
 from lakewarden.delta.snapshot import Snapshot, state_of
 from lakewarden.delta.table_version import TableVersion
 from lakewarden.errors import Unsupported
@@ -71,9 +72,7 @@ class TableContents:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether its files hold exactly its rows, with all columns: no partitions, and no row deleted by a vector."""
-        if self.head.partition_columns and self.has_files:
-            return False
+        """Whether its files hold exactly its rows: no row is deleted by a vector."""
         return not self.deleted_rows
 
     @cached_property
@@ -87,7 +86,7 @@ class TableContents:
         return len(kept) - (pc.sum(kept).as_py() or 0)
 
     def scan(self) -> pa.Table:
-        """Reads its rows through deltalake's own reader, which supports deletion vectors and partitions, and is slower."""
+        """Reads its rows through deltalake's own reader, which supports deletion vectors, and is slower."""
         with delta_errors(f"cannot read {self.uri}"):
             return pa.RecordBatchReader.from_stream(self.delta.scan()).read_all()
 
@@ -138,6 +137,9 @@ class TableContents:
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
         unknown; None where it is unknown of all."""
+        if column in self.head.partition_columns:
+            values = self.partition_values(column)
+            return values, values
         bounds = self._found.bounds(column)
         if bounds is None:
             return None
@@ -145,6 +147,13 @@ class TableContents:
             return bounds
         low, high = bounds
         return [low[index] for index in self._by_age], [high[index] for index in self._by_age]
+
+    def partition_values(self, column: str) -> list[Value | None]:
+        """The value of a partition column in each live file, in the order of `files`; None for NULL, and where it can't be
+        read."""
+        type_ = next((each.type for each in self.columns if each.name == column), "")
+        texts = (dict(file.partition).get(column) for file in self.files())
+        return [value_of(text, type_) for text in texts]
 
     def files(self) -> tuple[DataFile, ...]:
         """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""
@@ -177,8 +186,7 @@ class TableContents:
     @cached_property
     def can_be_kept(self) -> bool:
         """Whether this version can be known without delta-rs: its log has nothing that is more than ours."""
-        plain = not self.head.partition_columns and is_plain(self.head, (file.path for file in self.files()))
-        return self.is_kept or plain
+        return self.is_kept or is_plain(self.head, (file.path for file in self.files()))
 
     def state(self, app_id: str) -> ScopeState:
         files, watermark = self.files(), self.watermark(app_id)

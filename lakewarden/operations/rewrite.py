@@ -24,7 +24,7 @@ from lakewarden.delta.scope import open_place
 from lakewarden.delta.snapshot import Snapshot
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
-from lakewarden.errors import Conflict, Unsupported
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach
 from lakewarden.operations.plans.scope_plan import ScopePlan, check_fresh, unmoved
 from lakewarden.report import ScopeReport
@@ -116,11 +116,8 @@ def live_schema(target: ScopeTarget, table: ScopeTable) -> ScopeTarget:
         Unsupported: the table's files cannot be rewritten: it has another writer's columns, deletion vectors or partitions.
     """
     schema = table.schema_version(target.schemas)
-    if not table.plain:
-        raise Unsupported(
-            f"{target.uri} has deletion vectors or partitions of another writer; rewrite it without them"
-            " (REORG TABLE … APPLY (PURGE))"
-        )
+    table.check_plain()
+    table.check_partitions(schema)
     return replace(target, schemas=target.schemas[: target.schemas.index(schema) + 1])
 
 

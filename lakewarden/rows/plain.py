@@ -47,8 +47,9 @@ class _Plain:
 @lru_cache(maxsize=1024)
 def _plain(schema: TableSchema) -> _Plain:
     columns = schema.columns
+    tested = (column for column in columns if column.type.name in _TESTS and column.name not in schema.partition_by)
     return _Plain(
-        {column.name: _test(column) for column in columns if column.type.name in _TESTS},
+        {column.name: _test(column) for column in tested},
         frozenset(column.name for column in columns if column.nullable),
         frozenset(column.name for column in columns if not column.nullable or column.default is not None),
     )

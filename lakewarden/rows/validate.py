@@ -15,6 +15,7 @@ from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.rows.columns import Unfit, from_array, single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.rows.intake import absent_mark, is_mark
+from lakewarden.rows.partitions import divisible
 from lakewarden.rows.violation import shown, unfit
 
 _ROW = "row: "
@@ -60,7 +61,7 @@ def keys(schema: TableSchema, rows: pa.Table, users: pa.Array[Any] | None = None
         column = schema.column(name)
         if column is None or name not in rows.column_names:
             raise InvalidArgument(f"{wanted}; column {name!r} is missing")
-        arrays.append(_without_null(schema, column, _given(column, rows[name])))
+        arrays.append(_checked(schema, column, _given(column, rows[name])))
     table = pa.Table.from_arrays(arrays, names=list(schema.primary_key))
     _check_twins(schema.primary_key, table, None if users is None else single("users", users))
     return table
@@ -91,7 +92,7 @@ def _filled(
             absent = single(column.name, mark)
             theirs = None if users is None else users.filter(absent)
             array = pc.replace_with_mask(array, absent, defaults.values(column, pc.sum(absent).as_py() or 0, now, theirs))
-    return array if column.nullable else _without_null(schema, column, array)
+    return _checked(schema, column, array)
 
 
 def _given(column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.Array[Any]:
@@ -99,6 +100,12 @@ def _given(column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.Array[Any]:
         return from_array(column.type, single(column.name, values))
     except Unfit as error:
         raise unfit(column.name, column.type, error.row, error.value) from error
+
+
+def _checked(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
+    if column.name in schema.partition_by:
+        array = divisible(column, array)
+    return array if column.nullable else _without_null(schema, column, array)
 
 
 def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:

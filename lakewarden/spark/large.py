@@ -6,6 +6,7 @@ every other flush. On request Spark reads and writes by itself, over `s3a://` (d
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,10 +19,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakewarden.clock import random_id
 from lakewarden.delta.apply import Written
 from lakewarden.delta.change import may_hold
-from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_file
+from lakewarden.delta.parquet.files import DataFile, NewFile, batch_folder, batch_name, write_files
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
-from lakewarden.errors import Unsupported
 from lakewarden.log.drain import drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
@@ -46,9 +46,10 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("min_seq", pa.int64()),
     ("max_seq", pa.int64()),
     ("schema_version", pa.int32()),
+    ("partition", pa.string()),
 ]
 _NEW_FILE = pa.schema(_COLUMNS)
-"""The fields of `NewFile`, as a task that writes returns them."""
+"""The fields of `NewFile`, as a task that writes returns them; the partition as JSON."""
 
 
 def flush_large(spark: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
@@ -59,7 +60,8 @@ def flush_large(spark: SparkSession, task: FlushTask, *, over_s3a: bool = False)
     """
 
     def steps() -> Steps[ScopeReport]:
-        native = over_s3a and s3a.reaches(spark, task.target.location, (), os.environ)
+        # Spark gives the files of partitions names and footers of its own
+        native = over_s3a and not task.target.schema.partition_by and s3a.reaches(spark, task.target.location, (), os.environ)
         cold = [_LargeCold(spark, task, native=native)]
 
         def open_again() -> _LargeCold:
@@ -144,7 +146,7 @@ class _LargeCold:
         if by_name and s3a.reaches(self._spark, location, paths, os.environ):
             return s3a.read(self._spark, location, paths, schema)
         ids = {} if table is None or not files else table.column_ids(self._target.schemas)
-        return self._frame(_cold_reader(self._target, paths, ids), len(files), schema)
+        return self._frame(_cold_reader(self._target, files, ids), len(files), schema)
 
     def _newest(self, hot: DataFrame) -> DataFrame:
         """The newest row of each key."""
@@ -156,12 +158,14 @@ class _LargeCold:
         table = self.apply.table
         if table is None or not table.files():
             return ()
-        if not table.plain:
-            raise Unsupported(f"{table.uri} has deletion vectors or partitions of another writer; rewrite it without them first")
+        table.check_plain()
+        table.check_partitions(self._target.schema)
         if table.schema_version(self._target.schemas) is not self._target.schema:
             return table.files()
-        lows = hot.agg(*(F.min(name).alias(name) for name in self._key))
-        highs = hot.agg(*(F.max(name).alias(name) for name in self._key))
+        fixed = [name for name in self._target.schema.partition_by if name in self._key]
+        own = hot.groupBy(*(F.col(name).alias(f"own {name}") for name in fixed))
+        lows = own.agg(*(F.min(name).alias(name) for name in self._key)).select(*self._key)
+        highs = own.agg(*(F.max(name).alias(name) for name in self._key)).select(*self._key)
         types = pa.schema([rows_schema(self._target.schema).field(name) for name in self._key])
         return may_hold(table, lows.union(highs).toArrow().cast(types), self._key)
 
@@ -169,13 +173,14 @@ class _LargeCold:
         """Writes rows of about so many bytes."""
         most = min(self._target.target_file_size, s3a_files.LARGEST) if self._native else self._target.target_file_size
         parts = max(1, round(size / most))
-        laid = rows.repartitionByRange(parts, *self._key) if parts > 1 else rows.coalesce(1)
+        by = (*self._target.schema.partition_by, *self._key)
+        laid = rows.repartitionByRange(parts, *by) if parts > 1 else rows.coalesce(1)
         number = self.apply.next_batch()
         if self._native:
             return s3a_files.write(laid, self._target, batch_folder(number, random_id))
         writer = _writer(self._target, number)
         made = laid.mapInArrow(writer, from_arrow_schema(_NEW_FILE)).collect()
-        return [NewFile(*(row[name] for name in _NEW_FILE.names)) for row in made]
+        return [_described(row) for row in made]
 
     def _frame(self, read: Callable[[int], pa.Table], pieces: int, schema: pa.Schema) -> DataFrame:
         """A DataFrame whose partitions are what `read` makes of each piece's number."""
@@ -200,25 +205,33 @@ def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int
     return read
 
 
-def _cold_reader(target: ScopeTarget, paths: Sequence[str], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
+def _cold_reader(target: ScopeTarget, files: Sequence[DataFile], column_ids: dict[str, int]) -> Callable[[int], pa.Table]:
     def read(number: int) -> pa.Table:
-        return open_file(open_store(target.location), paths[number]).read(read_schema(target.schema), column_ids)
+        opened = open_file(open_store(target.location), files[number].path, files[number].partition)
+        return opened.read(read_schema(target.schema), column_ids)
 
     return read
 
 
 def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes a partition's rows as one data file and returns its description."""
+    """Writes the rows of a partition of Spark's as one data file, or one for each of the table's, and returns what they are."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         rows = [batch for batch in batches if batch.num_rows]
         if rows:
             whole = pa.Table.from_batches(rows).cast(rows_schema(target.schema))
-            made = write_file(target, whole, batch_name(number, random_id))
+            made = write_files(target, whole, lambda: batch_name(number, random_id))
             sync([target.uri])  # on this machine, which need not be the one that commits
-            yield pa.RecordBatch.from_pylist([asdict(made)], schema=_NEW_FILE)
+            told = [asdict(file) | {"partition": json.dumps(file.partition)} for file in made]
+            yield pa.RecordBatch.from_pylist(told, schema=_NEW_FILE)
 
     return write
+
+
+def _described(row: Row) -> NewFile:
+    values = {name: row[name] for name in _NEW_FILE.names}
+    partition = tuple((name, text) for name, text in json.loads(values.pop("partition")))
+    return NewFile(**values, partition=partition)
 
 
 def _taken(pending: PendingRows, watermark: int) -> tuple[int, int, int]:

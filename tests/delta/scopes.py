@@ -30,9 +30,12 @@ APP = "lakewarden/w/p"
 Row = dict[str, Any]
 
 
-def schema(*columns: str, key: Sequence[str] = ("id",), version: int = 1, first_id: int = 1) -> TableSchema:
-    """`schema("id BIGINT NOT NULL", "name TEXT")`."""
-    return TableSchema(version, tuple(column(first_id + index, text) for index, text in enumerate(columns)), tuple(key))
+def schema(
+    *columns: str, key: Sequence[str] = ("id",), version: int = 1, first_id: int = 1, by: Sequence[str] = ()
+) -> TableSchema:
+    """`schema("id BIGINT NOT NULL", "name TEXT")`; `by` names its partition columns."""
+    made = tuple(column(first_id + index, text) for index, text in enumerate(columns))
+    return TableSchema(version, made, tuple(key), partition_by=tuple(by))
 
 
 def column(id_: int, text: str) -> SchemaColumn:

@@ -121,8 +121,8 @@ def _info(change: Change, read_version: int | None, written_at: datetime, new_id
 def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
     return {
         "add": {
-            "path": file.path,
-            "partitionValues": {},
+            "path": _spelled(file.path),
+            "partitionValues": dict(file.partition),
             "size": file.size,
             "modificationTime": to_millis(now),
             "dataChange": data_change,
@@ -134,11 +134,16 @@ def _add(file: NewFile, now: datetime, data_change: bool) -> Action:
 def _remove(file: DataFile, now: datetime, data_change: bool) -> Action:
     return {
         "remove": {
-            "path": file.path,
+            "path": _spelled(file.path),
             "deletionTimestamp": to_millis(now),
             "dataChange": data_change,
             "extendedFileMetadata": True,
-            "partitionValues": {},
+            "partitionValues": dict(file.partition),
             "size": file.size,
         }
     }
+
+
+def _spelled(path: str) -> str:
+    """As a URL: of the characters that `plain.has_plain` allows, only one means something else there."""
+    return path.replace("%", "%25")

@@ -56,8 +56,8 @@ def _properties(table: DeltaTable, change: Change) -> CommitProperties:
 
 
 def _added(files: Sequence[NewFile], now: datetime, data_change: bool) -> list[AddAction]:
-    return [AddAction(file.path, file.size, {}, to_millis(now), data_change, file.stats) for file in files]
+    return [AddAction(file.path, file.size, dict(file.partition), to_millis(now), data_change, file.stats) for file in files]
 
 
 def _removed(files: Sequence[DataFile], now: datetime, data_change: bool) -> list[RemoveAction]:
-    return [RemoveAction(file.path, data_change, to_millis(now), file.size, {}) for file in files]
+    return [RemoveAction(file.path, data_change, to_millis(now), file.size, dict(file.partition)) for file in files]

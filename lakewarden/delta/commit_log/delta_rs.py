@@ -20,10 +20,11 @@ from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.delta.partitions import spelled
 from lakewarden.storage.open import open_store
 
 _FILE = ("path", "size_bytes", "num_records", "modification_time", f"min.{SEQ}", f"max.{SEQ}")
-"""Columns of the add actions that a `DataFile` consists of, in its order."""
+"""Columns of the add actions that a `DataFile` begins with, in its order."""
 
 
 class DeltaRsVersion:
@@ -57,7 +58,13 @@ class DeltaRsVersion:
     def files(self) -> tuple[DataFile, ...]:
         adds = self._adds
         lists = [adds.column(name).to_pylist() if name in adds.column_names else [None] * adds.num_rows for name in _FILE]
-        return tuple(DataFile(*values) for values in zip(*lists, strict=True))
+        files = (DataFile(*values) for values in zip(*lists, strict=True))
+        columns = self.head.partition_columns
+        if not columns:
+            return tuple(files)
+        spellings = zip(*(spelled(adds.column(f"partition.{name}")).to_pylist() for name in columns), strict=True)
+        parts = (tuple(zip(columns, texts, strict=True)) for texts in spellings)
+        return tuple(file._replace(partition=part) for file, part in zip(files, parts, strict=True))
 
     @property
     def has_files(self) -> bool:

@@ -1,7 +1,7 @@
 """Decides which tables we commit to ourselves: those that only use Delta's files, columns, properties and transactions.
 
 Every table that Lakewarden makes is one. Where another program gave a table more (a feature, a property of Delta's that says
-what writers have to do, a partition, a path that the log spells otherwise), delta-rs writes the commit.
+what writers have to do, a path that the log may spell in several ways), delta-rs writes the commit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _OURS = "lakewarden."
 _HARMLESS = frozenset({"delta.checkpointInterval", "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"})
 """Properties that ask nothing of who writes a commit."""
 
-_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
-"""A path that reads the same whether it is taken for a URL or not: the log has URLs, and its spellings are compared."""
+_PATH = re.compile(r"[A-Za-z0-9_.=/~%-]+")
+"""A path with one spelling as a URL: the log has URLs, and its spellings are compared. Only `%` is escaped there."""
 
 
 def is_plain(head: TableHead, paths: Iterable[str]) -> bool:

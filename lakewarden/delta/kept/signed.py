@@ -29,6 +29,7 @@ class _Table(msgspec.Struct, frozen=True):
     name: str | None
     description: str | None
     writer: int
+    partition_columns: tuple[str, ...] = ()
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class _Segment(msgspec.Struct, frozen=True):
     max_seq: int | None
     created_at: int
     stats: str | None = None
+    partition: dict[str, str | None] = {}
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -64,7 +66,16 @@ _decoder = msgspec.json.Decoder(_Manifest)
 def kept_part(snapshot: Snapshot) -> bytes:
     """Returns what is kept of the snapshot besides its files, as JSON."""
     head = snapshot.head
-    table = _Table(head.id, head.schema, dict(head.configuration), head.created_ms, head.name, head.description, head.writer)
+    table = _Table(
+        head.id,
+        head.schema,
+        dict(head.configuration),
+        head.created_ms,
+        head.name,
+        head.description,
+        head.writer,
+        head.partition_columns,
+    )
     return msgspec.json.encode(_Kept(table, dict(snapshot.transactions), snapshot.digest))
 
 
@@ -90,16 +101,21 @@ def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
         table.created_ms,
         table.name,
         table.description,
+        table.partition_columns,
         reader=READER,
         writer=table.writer,
     )
-    files = tuple(
-        DataFile(each.path, each.size_bytes, each.row_count, each.created_at, each.min_seq, each.max_seq, each.schema_version)
-        for each in found.segments
-    )
+    files = tuple(_file(each) for each in found.segments)
     stats: Mapping[str, str] = {each.path: each.stats for each in found.segments if each.stats is not None}
     kept = found.snapshot
     return Snapshot(found.delta_version, head, files, stats, app_id, kept.transactions, kept.digest)
+
+
+def _file(each: _Segment) -> DataFile:
+    partition = tuple(each.partition.items())
+    return DataFile(
+        each.path, each.size_bytes, each.row_count, each.created_at, each.min_seq, each.max_seq, each.schema_version, partition
+    )
 
 
 def _mac(text: bytes, key: str) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from lakewarden.clock import NewId
 from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_written
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.delta.parquet.stats import stats_text
+from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -22,6 +24,8 @@ MAX_KEY = b"lakewarden.max_seq"
 TABLE_KEY = b"lakewarden.table"
 USER_KEY = b"lakewarden.user"
 """Whose rows they are, wherever the file is copied to. Not in files of SHARED tables."""
+PARTITION_KEY = b"lakewarden.partition"
+"""The values of its partition columns, which are no columns of the file: a JSON list of column id and spelling."""
 SETTLED_KEY = b"lakewarden.settled_upto"
 """In a flush's files: the last possible `_seq` of what it took from the log. Its rows survived what was deleted up to there."""
 
@@ -41,6 +45,7 @@ class NewFile:
     min_seq: int | None
     max_seq: int | None
     schema_version: int
+    partition: Partition = NO_PARTITION
 
 
 class DataFile(NamedTuple):
@@ -56,11 +61,20 @@ class DataFile(NamedTuple):
     min_seq: int | None
     max_seq: int | None
     schema_version: int | None = None
+    partition: Partition = NO_PARTITION
 
     @property
     def age(self) -> tuple[int, str]:
         """Sorts files by their newest row; files of other writers, whose `_seq` is unknown, come first."""
         return (-1 if self.max_seq is None else self.max_seq, self.path)
+
+
+def by_partition(files: Iterable[DataFile]) -> dict[Partition, tuple[DataFile, ...]]:
+    """The files of each partition, in their order; all under one where there are no partition columns."""
+    found: dict[Partition, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.partition, []).append(file)
+    return {partition: tuple(some) for partition, some in found.items()}
 
 
 def batch_name(number: int, new_id: NewId) -> str:
@@ -82,25 +96,50 @@ def direct_name(new_id: NewId) -> str:
     return f"direct-{new_id()}.parquet"
 
 
+def write_files(
+    target: ScopeTarget, rows: pa.Table, name_of: Callable[[], str], settled_upto: int | None = None
+) -> list[NewFile]:
+    """Writes rows as one data file for each partition; an unpartitioned table has one. Arguments are as in `write_file`."""
+    parts = divided(rows, target.schema.partition_by)
+    return [_write_part(target, partition, part, name_of(), settled_upto) for partition, part in parts]
+
+
 def write_file(target: ScopeTarget, rows: pa.Table, name: str, settled_upto: int | None = None) -> NewFile:
-    """Writes rows (the newest schema's columns and `_seq`, in any order) as one data file of the scope.
+    """Writes rows (the newest schema's columns and `_seq`, in any order) of one partition as one data file of the scope.
 
     Args:
+        name: within the directory of the partition.
         settled_upto: what a flush says under `SETTLED_KEY`.
     """
+    ((partition, _),) = divided(rows, target.schema.partition_by)
+    return _write_part(target, partition, rows, name, settled_upto)
+
+
+def _write_part(target: ScopeTarget, partition: Partition, rows: pa.Table, name: str, settled_upto: int | None) -> NewFile:
     schema = file_schema(target.schema)
     is_so = rows.schema.equals(schema, check_metadata=True)
     ordered = rows if is_so else pa.Table.from_arrays([rows.column(name) for name in schema.names], schema=schema)
     settled = {} if settled_upto is None else {SETTLED_KEY: str(settled_upto)}
-    data, metadata = _parquet(ordered, target, scope_keys(target) | _seq_keys(*seq_range(ordered)) | settled)
-    open_store(target.location).write(name, memoryview(data))
-    return new_file(target, name, data.size, ordered.num_rows, of_written(ordered, metadata))
+    footer = scope_keys(target) | _seq_keys(*seq_range(ordered)) | _partition_keys(target, partition) | settled
+    data, metadata = _parquet(ordered, target, footer)
+    path = f"{directory(partition)}{name}"
+    open_store(target.location).write(path, memoryview(data))
+    return new_file(target, path, data.size, ordered.num_rows, of_written(ordered, metadata), partition)
 
 
-def new_file(target: ScopeTarget, path: str, size: int, rows: int, columns: Sequence[ColumnFacts]) -> NewFile:
+def new_file(
+    target: ScopeTarget, path: str, size: int, rows: int, columns: Sequence[ColumnFacts], partition: Partition = NO_PARTITION
+) -> NewFile:
     """Describes a written file of so many bytes and rows; `columns` are those of `file_schema`, so `_seq` is the last."""
     first, last = columns[-1].ends or (None, None)
-    return NewFile(path, size, rows, stats_text(rows, columns), first, last, target.schema.version)
+    return NewFile(path, size, rows, stats_text(rows, columns), first, last, target.schema.version, partition)
+
+
+def _partition_keys(target: ScopeTarget, partition: Partition) -> dict[bytes, str]:
+    if not partition:
+        return {}
+    ids = {column.name: column.id for column in target.schema.columns}
+    return {PARTITION_KEY: json.dumps([[ids[name], text] for name, text in partition])}
 
 
 def seq_range(rows: pa.Table) -> tuple[int | None, int | None]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakewarden.catalog.defaults import initial_values
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.catalog.types import ColumnType
+from lakewarden.delta.partitions import filled
 from lakewarden.errors import Corrupt
 
 _INITIAL, _TYPE = "lakewarden.initial", "lakewarden.type"
@@ -43,6 +45,17 @@ def _absent(field: pa.Field[Any], count: int) -> pa.Array[Any]:
     return nulls
 
 
+def constant(text: str | None, count: int) -> pa.Array[Any]:
+    """A column of that one text, in a byte a row; `fitted` makes it one of the wanted type."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), pa.array([text], pa.string()))
+
+
+def _filled(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
+    whole: Any = column.combine_chunks()
+    (text,) = whole.dictionary.to_pylist()
+    return pa.chunked_array([filled(text, len(column), kind)])
+
+
 def _column(found: pa.Table, name: str | None, field: pa.Field[Any], where: str) -> pa.ChunkedArray[Any]:
     if name is None:
         return pa.chunked_array([_absent(field, found.num_rows)])
@@ -50,6 +63,8 @@ def _column(found: pa.Table, name: str | None, field: pa.Field[Any], where: str)
     if column.type == field.type:
         return column
     try:
+        if isinstance(column.type, pa.DictionaryType):  # the one value of a partition column, as the log spells it
+            return _filled(column, field.type)
         return column.cast(field.type)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:
         raise Corrupt(f"{where} has {name} as {column.type}, which does not fit {field.type}: {error}") from error

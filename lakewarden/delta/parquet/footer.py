@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakewarden.connection import Location
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.parquet.column_ends import of_file
-from lakewarden.delta.parquet.files import SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, new_file
+from lakewarden.delta.parquet.files import PARTITION_KEY, SETTLED_KEY, TABLE_KEY, USER_KEY, VERSION_KEY, NewFile, new_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.errors import Corrupt
 from lakewarden.scope import Scope
@@ -40,6 +40,8 @@ class Footer:
     """None in files of a SHARED table too."""
     settled_upto: int | None = None
     """The last possible `_seq` of what the flush that wrote it took from the log: its rows survived all deletions up to there."""
+    partition: Mapping[int, str | None] = field(default_factory=dict)
+    """The values of its partition columns as the log spells them, by the columns' ids."""
 
     def of_another(self, scope: Scope) -> bool:
         """Whether it says that it is another scope's. A file of others says nothing."""
@@ -50,7 +52,8 @@ def footer_of(metadata: pq.FileMetaData) -> Footer:
     keys = metadata.metadata or {}
     version, table, user, settled = (_said(keys, key) for key in (VERSION_KEY, TABLE_KEY, USER_KEY, SETTLED_KEY))
     upto = None if settled is None else int(settled)
-    return Footer(metadata.num_rows, None if version is None else int(version), table, user, upto)
+    partition: dict[int, str | None] = dict(json.loads(keys.get(PARTITION_KEY, b"[]")))
+    return Footer(metadata.num_rows, None if version is None else int(version), table, user, upto, partition)
 
 
 def spark_file(target: ScopeTarget, path: str, size: int) -> NewFile:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.parquet.fitting import field_id, fitted
+from lakewarden.delta.parquet.fitting import constant, field_id, fitted
 from lakewarden.delta.parquet.footer import Footer, footer_of
+from lakewarden.delta.partitions import NO_PARTITION, Partition
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing, ObjectStore
 
@@ -18,9 +19,10 @@ from lakewarden.storage.objects import Missing, ObjectStore
 class OpenFile:
     """A data file whose footer has been read."""
 
-    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
+    def __init__(self, path: str, parquet: pq.ParquetFile, partition: Partition = NO_PARTITION) -> None:
         self._path = path
         self._parquet = parquet
+        self._partition = partition
 
     @property
     def footer(self) -> Footer:
@@ -33,35 +35,60 @@ class OpenFile:
             column_ids: the Delta table's columns at the version read, for files of others, which carry no ids of ours.
         """
         if self._is_as(wanted):
-            return pa.Table.from_arrays(self.columns().columns, names=wanted.names)
+            return pa.Table.from_arrays(self._stored().columns, names=wanted.names)
         names = self.names(column_ids)
         present = [names[id_] for field in wanted if (id_ := field_id(field)) in names]
-        return fitted(self.columns(present), wanted, names, self._path)
+        return fitted(self.columns(present, column_ids), wanted, names, self._path)
 
     def read_with_ids(self, wanted: pa.Schema, column_ids: Mapping[str, int]) -> pa.Table:
         """As `read`; the fields of a file of ours keep their ids, with which it can be written again as it is."""
-        return self.columns().replace_schema_metadata() if self._is_as(wanted) else self.read(wanted, column_ids)
+        return self._stored().replace_schema_metadata() if self._is_as(wanted) else self.read(wanted, column_ids)
 
     def _is_as(self, wanted: pa.Schema) -> bool:
         """Whether it is a file of ours with exactly these columns, as most files are."""
         found = self._parquet.schema_arrow.remove_metadata()
         return found.equals(wanted, check_metadata=True) and self.footer.schema_version is not None
 
-    def columns(self, names: Sequence[str] | None = None, *, use_threads: bool = False) -> pa.Table:
-        """Columns as they stand in the file; all without `names`. A task has one core, and no use of threads."""
+    def columns(self, names: Sequence[str], column_ids: Mapping[str, int], *, use_threads: bool = False) -> pa.Table:
+        """Columns as they stand in the file; those of its partition as `fitting.constant` makes them."""
+        constants = {_constant_name(id_): text for id_, text in self._constants(column_ids).items()}
+        stored = self._stored([name for name in names if name not in constants], use_threads=use_threads)
+        if stored.num_columns == len(names):
+            return stored
+        count = self._parquet.metadata.num_rows
+        arrays = [constant(constants[name], count) if name in constants else stored.column(name) for name in names]
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def _stored(self, names: Sequence[str] | None = None, *, use_threads: bool = False) -> pa.Table:
+        """All columns of the file itself without `names`. A task has one core, and no use of threads."""
         with delta_errors(f"cannot read {self._path}"):
             return self._parquet.read(None if names is None else list(names), use_threads=use_threads)
 
     def names(self, column_ids: Mapping[str, int]) -> dict[int, str]:
-        """The file's columns by id; `column_ids` as in `read`."""
+        """The file's columns by id, with those of its partition; `column_ids` as in `read`."""
         fields = self._parquet.schema_arrow
         if self.footer.schema_version is not None:
-            return {field_id(field): field.name for field in fields}
-        return {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
+            stored = {field_id(field): field.name for field in fields}
+        else:
+            stored = {column_ids[field.name]: field.name for field in fields if field.name in column_ids}
+        return stored | {id_: _constant_name(id_) for id_ in self._constants(column_ids)}
+
+    def _constants(self, column_ids: Mapping[str, int]) -> Mapping[int, str | None]:
+        """The values of its partition columns by id: of our own files from the footer, which says them to every reader."""
+        named = self.footer.partition
+        return named or {column_ids[name]: text for name, text in self._partition if name in column_ids}
 
 
-def open_file(store: ObjectStore, path: str) -> OpenFile:
+def _constant_name(column_id: int) -> str:
+    """No column of a file has such a name."""
+    return f"partition {column_id}"
+
+
+def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION) -> OpenFile:
     """Reads a file's footer.
+
+    Args:
+        partition: what the log says of the file; those of our own say it themselves.
 
     Raises:
         Corrupt: it is missing or no Parquet.
@@ -75,4 +102,5 @@ def open_file(store: ObjectStore, path: str) -> OpenFile:
         raise Corrupt(f"the data file {path} is named by the table and missing") from None
     reader = pa.BufferReader(source) if isinstance(source, bytes) else source
     with delta_errors(f"cannot read {path}"):
-        return OpenFile(path, pq.ParquetFile(cast("str", reader), pre_buffer=False, coerce_int96_timestamp_unit="us"))
+        parquet = pq.ParquetFile(cast("str", reader), pre_buffer=False, coerce_int96_timestamp_unit="us")
+    return OpenFile(path, parquet, partition)

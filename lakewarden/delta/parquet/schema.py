@@ -68,16 +68,22 @@ def delta_schema(schema: TableSchema) -> Schema:
 
 @lru_cache(maxsize=1024)
 def file_schema(schema: TableSchema) -> pa.Schema:
-    """The columns of a data file, each with its field id. All optional: Delta's NOT NULL is the commit's matter."""
-    fields = [_field(column.name, column.type.arrow, column.id) for column in schema.columns]
-    return pa.schema([*fields, _field(SEQ, pa.int64(), SEQ_ID)])
+    """The columns of a data file, each with its field id: all but the partition columns. All optional: Delta's NOT NULL is
+    the commit's matter."""
+    return pa.schema([field for field in _every_field(schema) if field.name not in schema.partition_by])
 
 
 @lru_cache(maxsize=1024)
 def read_schema(schema: TableSchema) -> pa.Schema:
-    """`file_schema`, in which fields also say what rows have that are older than the column (`delta.parquet.fitting`)."""
-    pairs = zip(file_schema(schema), (*schema.columns, None), strict=True)
+    """The columns of rows as they are read, each with its field id, and with what rows have that are older than the column
+    (`delta.parquet.fitting`)."""
+    pairs = zip(_every_field(schema), (*schema.columns, None), strict=True)
     return pa.schema([field if column is None else with_initial(field, column) for field, column in pairs])
+
+
+def _every_field(schema: TableSchema) -> list[pa.Field[Any]]:
+    fields = [_field(column.name, column.type.arrow, column.id) for column in schema.columns]
+    return [*fields, _field(SEQ, pa.int64(), SEQ_ID)]
 
 
 def _field(name: str, type_: pa.DataType, id_: int) -> pa.Field[Any]:
@@ -87,7 +93,7 @@ def _field(name: str, type_: pa.DataType, id_: int) -> pa.Field[Any]:
 @lru_cache(maxsize=1024)
 def rows_schema(schema: TableSchema) -> pa.Schema:
     """The columns of rows in memory: those of `schema`, and `_seq`."""
-    return pa.schema([(field.name, field.type) for field in file_schema(schema)])
+    return pa.schema([(field.name, field.type) for field in _every_field(schema)])
 
 
 @lru_cache(maxsize=1024)

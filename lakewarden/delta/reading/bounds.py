@@ -30,6 +30,8 @@ class Bound:
     column: str
     low: Value | None = None
     high: Value | None = None
+    among: tuple[Value, ...] = ()
+    """Where there are some, other values are not wanted either. Partitions are passed over by it."""
 
 
 def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
@@ -39,11 +41,26 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
         return files
     outside: set[DataFile] = set()
     for bound in bounds:
+        if bound.column in table.head.partition_columns:
+            outside |= _other_partitions(table, bound)
+            continue
         known = table.bounds(bound.column)
         if known is None:
             continue
         outside |= {file for file, least, most in zip(table.files(), *known, strict=True) if _beyond(bound, least, most)}
     return [file for file in files if file not in outside]
+
+
+def _other_partitions(table: ScopeTable, bound: Bound) -> set[DataFile]:
+    values = table.partition_values(bound.column)
+    wanted = {(type(value), value) for value in bound.among}
+    return {
+        file
+        for file, value in zip(table.files(), values, strict=True)
+        if value is None
+        or _beyond(bound, value, value)
+        or (wanted and type(value) in {kind for kind, _ in wanted} and (type(value), value) not in wanted)
+    }
 
 
 def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:

@@ -87,7 +87,7 @@ def _missing(kept: _Kept, wanted: pa.Schema) -> list[str]:
 def _with_more(kept: _Kept | None, opened: OpenFile, wanted: pa.Schema, column_ids: Mapping[str, int]) -> _Kept:
     names = opened.names(column_ids)
     before = kept or _Kept(names, pa.table({}))
-    more = opened.columns(_missing(before, wanted), use_threads=True)
+    more = opened.columns(_missing(before, wanted), column_ids, use_threads=True)
     if not before.columns.num_columns:
         return _Kept(names, more)
     for name in more.column_names:

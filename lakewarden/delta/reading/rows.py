@@ -69,18 +69,18 @@ def read_files(
     ids = table.column_ids(schemas)
     parts = []
     for file in files:
-        opened = partial(_opened, table, store, file.path)
+        opened = partial(_opened, table, store, file)
         parts.append(cache.rows(table.uri, file, wanted, ids, opened) if cache else opened().read(wanted, ids))
     return pa.concat_tables(parts) if parts else pa.schema([(field.name, field.type) for field in wanted]).empty_table()
 
 
-def _opened(table: ScopeTable, store: ObjectStore, path: str) -> OpenFile:
+def _opened(table: ScopeTable, store: ObjectStore, file: DataFile) -> OpenFile:
     """Raises:
     Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
     """
-    opened = open_file(store, path)
+    opened = open_file(store, file.path, file.partition)
     if table.scope is not None and opened.footer.of_another(table.scope):
-        raise Corrupt(f"{table.uri}/{path} holds rows of another scope than {table.scope}: it was copied there")
+        raise Corrupt(f"{table.uri}/{file.path} holds rows of another scope than {table.scope}: it was copied there")
     return opened
 
 

@@ -1,18 +1,19 @@
-"""Compact: merges the newest small files of a scope, as flushes leave them, into one. The rows stay the same."""
+"""Compact: merges the newest small files of a scope, or of each of its partitions, as flushes leave them, into one. The rows stay
+the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
@@ -62,9 +63,9 @@ class CompactOptions(ScopeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactPlan(ScopePlan):
-    """`selected`, newest first, are merged into one file."""
+    """Each of `runs`, newest first and of one partition, is merged into one file."""
 
-    selected: tuple[DataFile, ...] = ()
+    runs: tuple[tuple[DataFile, ...], ...] = ()
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
         return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
@@ -81,11 +82,25 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     if table is None:
         return CompactPlan(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
     rule = options.rule(shared=target.scope.user is None)
-    small = small_run(table.files()[::-1], rule)
+    tails = [_tail(target, table, files, rule) for files in by_partition(table.files()[::-1]).values()]
+    runs = tuple(tail.selected for tail in tails if tail.selected)
+    nothing = "" if runs else _why_not(tails, rule)
+    return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing)
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The newest files of a partition: how many are small, how many of these have the current schema, and those to merge."""
+
+    small: int
+    same_schema: int
+    selected: tuple[DataFile, ...]
+
+
+def _tail(target: ScopeTarget, table: ScopeTable, newest_first: tuple[DataFile, ...], rule: TailRule) -> _Tail:
+    small = small_run(newest_first, rule)
     run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
-    selected = fitting(run, rule)
-    nothing = "" if selected else _why_not(len(small), len(run), rule)
-    return _plan(target, table, selected, now, parameters=_parameters(rule), nothing=nothing)
+    return _Tail(len(small), len(run), fitting(run, rule))
 
 
 def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) -> CompactPlan:
@@ -96,7 +111,8 @@ def replan_compact(target: ScopeTarget, planned: PlannedScope, *, clock: Clock) 
     """
     now = clock()
     table = planned_table(target, planned)
-    return _plan(target, table, live_inputs(table, planned)[::-1], now, parameters=planned.parameters)
+    runs = tuple(by_partition(live_inputs(table, planned)[::-1]).values())
+    return _plan(target, table, runs, now, parameters=planned.parameters)
 
 
 def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
@@ -105,27 +121,29 @@ def run_compact(plan: CompactPlan, *, job_id: str, clock: Clock, new_id: NewId, 
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
-    oldest_first = plan.selected[::-1]
 
     def merged(table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-        rows = read_files(table, oldest_first, target.schemas)
-        reach("after-read")
-        yield rows
+        for run in plan.runs:
+            rows = read_files(table, run[::-1], target.schemas)
+            reach("after-read")
+            yield rows
 
-    work = Work("COMPACT", oldest_first, merged, lambda newer: _tail_moved(newer, plan))
+    work = Work("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
     return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 
 
 def _plan(
     target: ScopeTarget,
     table: ScopeTable,
-    selected: tuple[DataFile, ...],
+    runs: tuple[tuple[DataFile, ...], ...],
     now: datetime,
     *,
     parameters: Mapping[str, str],
     nothing: str = "",
 ) -> CompactPlan:
+    selected = _files(runs)
     rows, size = sum(file.rows or 0 for file in selected), sum(file.size for file in selected)
+    become = "one" if len(runs) == 1 else f"{len(runs)}, one in each partition"
     return CompactPlan(
         target=target,
         operation="compact",
@@ -135,11 +153,15 @@ def _plan(
         state=table.state(target.app_id),
         parameters=parameters,
         nothing=nothing,
-        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become one",
-        metrics={"files_added": 1, "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
+        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become {become}",
+        metrics={"files_added": len(runs), "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
         files=tuple(file.path for file in selected),
-        selected=selected,
+        runs=runs,
     )
+
+
+def _files(runs: Sequence[Sequence[DataFile]]) -> tuple[DataFile, ...]:
+    return tuple(chain(*runs))
 
 
 def _parameters(rule: TailRule) -> dict[str, str]:
@@ -157,7 +179,10 @@ def _same_schema(target: ScopeTarget, table: ScopeTable, small: tuple[DataFile, 
     return tuple(takewhile(lambda file: open_file(store, file.path).footer.schema_version == current, small))
 
 
-def _why_not(small: int, same_schema: int, rule: TailRule) -> str:
+def _why_not(tails: Sequence[_Tail], rule: TailRule) -> str:
+    if len(tails) > 1:
+        return f"none of its {len(tails)} partitions ends with {rule.min_files} small files that fit into one"
+    small, same_schema = (tails[0].small, tails[0].same_schema) if tails else (0, 0)
     if same_schema >= rule.min_files:
         return f"the two newest of its {same_schema} small files have more than {rule.max_rows} rows together"
     if small >= rule.min_files:
@@ -166,5 +191,6 @@ def _why_not(small: int, same_schema: int, rule: TailRule) -> str:
 
 
 def _tail_moved(newer: ScopeTable, plan: CompactPlan) -> str:
-    tail = tuple(file.path for file in newer.files()[::-1][: len(plan.files)])
-    return "" if tail == plan.files else "the tail moved: a newer file was flushed meanwhile"
+    newest_first = by_partition(newer.files()[::-1])
+    stays = all(newest_first.get(run[0].partition, ())[: len(run)] == run for run in plan.runs)
+    return "" if stays else "the tail moved: a newer file was flushed meanwhile"

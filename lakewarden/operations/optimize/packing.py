@@ -2,6 +2,8 @@
 
 The rule, in whole:
 
+A partition is packed by itself, and the first two rules hold in it.
+
 1. A file of three quarters of the target size or more is *full*: it stays. So no file is rewritten for a small gain, and a
    byte is rewritten a few times in a scope's life, not at every run.
 2. The others go into bins of at most the target size, the largest file first, each into the first bin with room. A bin
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.files import DataFile, by_partition
 
 FULL = 0.75
 
@@ -57,7 +60,16 @@ class Packing:
 
 
 def pack_files(files: Sequence[DataFile], target_size: int) -> Packing:
-    """Applies rules 1 and 2. Files within a bin keep their order."""
+    """Applies rules 1 and 2 to each partition. Files within a bin keep their order."""
+    packings = [_pack(some, target_size) for some in by_partition(files).values()]
+    return Packing(
+        tuple(chain(*(each.bins for each in packings))),
+        tuple(chain(*(each.full for each in packings))),
+        tuple(chain(*(each.alone for each in packings))),
+    )
+
+
+def _pack(files: Sequence[DataFile], target_size: int) -> Packing:
     full = tuple(file for file in files if file.size >= FULL * target_size)
     small = sorted((file for file in files if file.size < FULL * target_size), key=lambda file: (-file.size, file.path))
     bins: list[list[DataFile]] = []

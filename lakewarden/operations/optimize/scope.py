@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
@@ -58,7 +58,8 @@ class OptimizeOptions(ScopeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizePlan(ScopePlan):
-    """`bins` are rewritten: to one file each when packing, to several from the single bin of a Z-order."""
+    """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has one bin
+    for each partition."""
 
     zorder: tuple[str, ...] = ()
     bins: tuple[tuple[DataFile, ...], ...] = ()
@@ -125,7 +126,7 @@ def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: Plan
         files=planned.files,
         zorder=options.zorder,
         # the files that stayed alone took no room from these, so they fall into the bins that were planned
-        bins=(inputs,) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
+        bins=_by_partition(inputs) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
     )
 
 
@@ -163,6 +164,7 @@ def _summary(packing: Packing) -> str:
 def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
     files = table.files()
     rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
+    outputs = sum(_outputs(sum(file.size for file in some), base.target) for some in _by_partition(files))
     columns = ", ".join(base.zorder)
     nothing = ""
     if rows <= 1:
@@ -173,10 +175,14 @@ def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
         base,
         nothing=nothing,
         summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
-        metrics={"files_added": _outputs(size, base.target), "files_removed": len(files), "bytes_removed": size},
+        metrics={"files_added": outputs, "files_removed": len(files), "bytes_removed": size},
         files=tuple(file.path for file in files),
-        bins=(files,),
+        bins=_by_partition(files),
     )
+
+
+def _by_partition(files: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]:
+    return tuple(by_partition(files).values())
 
 
 def _clustered_already(store: ObjectStore, table: ScopeTable, columns: Sequence[str]) -> bool:
@@ -202,8 +208,8 @@ def _packed(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Itera
 
 
 def _clustered(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-    """All rows in Z-order, cut into files of about the target size."""
-    files = plan.bins[0]
-    rows = z_ordered(read_files(table, files, target.schemas), plan.zorder)
-    step = -(-rows.num_rows // _outputs(sum(file.size for file in files), target))
-    return (rows.slice(start, step) for start in range(0, rows.num_rows, step))
+    """The rows of one partition after the other in Z-order, cut into files of about the target size."""
+    for files in plan.bins:
+        rows = z_ordered(read_files(table, files, target.schemas), plan.zorder)
+        step = -(-rows.num_rows // _outputs(sum(file.size for file in files), target))
+        yield from (rows.slice(start, step) for start in range(0, rows.num_rows, max(1, step)))

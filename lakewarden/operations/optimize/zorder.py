@@ -27,7 +27,8 @@ _WITHOUT_ORDER = {"JSON", "FILE"}
 
 def check_columns(schema: TableSchema, columns: Sequence[str]) -> None:
     """Raises:
-    InvalidArgument: a column does not exist, is named twice, or has a type without an order; or there are too many.
+    InvalidArgument: a column does not exist, is named twice, is a partition column, or has a type without an order; or
+        there are too many.
     """
     if len(columns) > _MAX_COLUMNS:
         raise InvalidArgument(f"ZORDER BY {len(columns)} columns: the order can use at most {_MAX_COLUMNS}")
@@ -37,6 +38,8 @@ def check_columns(schema: TableSchema, columns: Sequence[str]) -> None:
             raise InvalidArgument(f"ZORDER BY {name}: there is no such column; the table has {', '.join(schema.names)}")
         if name in columns[:position]:
             raise InvalidArgument(f"ZORDER BY names {name} twice")
+        if name in schema.partition_by:
+            raise InvalidArgument(f"ZORDER BY {name}: a partition column has one value in a file; choose another column")
         if column.type.name in _WITHOUT_ORDER:
             raise InvalidArgument(f"ZORDER BY {name}: values of type {column.type} have no order; choose another column")
 

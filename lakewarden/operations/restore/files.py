@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.old_files import known_files
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import reads_alike, version_of
+from lakewarden.delta.partitions import directory
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
@@ -90,8 +90,8 @@ def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> t
     apart = []
     for file in adds:
         if file.path in live:
-            name = compact_name(new_id)
-            store.write(name, store.get(unquote(file.path)))
+            name = f"{directory(file.partition)}{compact_name(new_id)}"
+            store.write(name, store.get(file.path))
             apart.append(replace(file, path=name))
         else:
             apart.append(file)

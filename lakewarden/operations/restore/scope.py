@@ -200,7 +200,8 @@ def _check(target: ScopeTarget, table: ScopeTable) -> None:
     """Raises:
     Unsupported: the version's rows are not simply those of its files.
     """
-    if table.mapping != "none" or not (table.plain or _foreign(target, table)):
+    divided = table.has_files and table.head.partition_columns != target.schema.partition_by
+    if table.mapping != "none" or not ((table.plain and not divided) or _foreign(target, table)):
         raise Unsupported(
             f"restore {target.scope}: version {table.version} has another writer's column mapping, deletion vectors or"
             " partitions, which only that writer's own RESTORE can put back"

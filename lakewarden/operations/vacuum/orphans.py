@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.publish import version_of_unnamed
@@ -25,8 +24,7 @@ def data_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
 
 def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
     """The data files that no commit in the log names and no checkpoint has as live."""
-    named = timeline.named | live
-    known = named | {unquote(path) for path in named}
+    known = timeline.named | live
     return [found for found in data_files(listing) if found.key not in known]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from urllib.parse import unquote
 
 from lakewarden.clock import to_millis
 from lakewarden.delta.table import ScopeTable
@@ -30,7 +29,7 @@ def remains_of(
         strays: stored files that no row refers to.
         kept: whether tags or leases keep older versions, which may end at any time.
     """
-    live = frozenset(unquote(file.path) for file in table.files())
+    live = frozenset(file.path for file in table.files())
     lost = orphans(left, timeline, live)
     replaced = {found.key for found in data_files(left)} - live - {found.key for found in lost}
     removals = [(entry.since, replaced & entry.removes) for entry in timeline.entries]

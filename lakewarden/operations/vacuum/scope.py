@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
-from urllib.parse import unquote
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.clock import Clock, NewId
@@ -306,12 +305,12 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
 
 
 def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
-    """The paths that were live at `oldest`, were added since, or are in kept versions; as spelled by the log and by stores."""
+    """The paths that were live at `oldest`, were added since, or are in kept versions."""
     paths = set(timeline.added_after(oldest)) | {file.path for file in table.files()}
     for version in {oldest, *kept} - {table.version}:
         if old := ScopeTable.open(table.location, version):
             paths |= {file.path for file in old.files()}
-    return frozenset(paths | {unquote(path) for path in paths})
+    return frozenset(paths)
 
 
 def _stray(listing: Sequence[StoredObject], table: ScopeTable, target: ScopeTarget, options: VacuumOptions) -> list[StoredObject]:
@@ -328,7 +327,7 @@ def _removable(
 
 def _has_dead(listing: Sequence[StoredObject], table: ScopeTable, timeline: Timeline) -> bool:
     """Whether a commit names a file that exists and is not live."""
-    live = frozenset(unquote(file.path) for file in table.files())
+    live = frozenset(file.path for file in table.files())
     unnamed = orphans(listing, timeline, live)
     return any(found.key not in live for found in data_files(listing) if found not in unnamed)
 

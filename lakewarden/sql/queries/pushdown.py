@@ -103,7 +103,7 @@ def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Boun
             return _within(column.name, value(part.args["low"]), value(part.args["high"]))
         case exp.In() if part.expressions and (values := [value(each) for each in part.expressions]):
             known = sorted((each for each in values if each is not None), key=_order)
-            return _within(column.name, known[0], known[-1]) if len(known) == len(values) else None
+            return Bound(column.name, known[0], known[-1], tuple(known)) if len(known) == len(values) else None
         case _:
             kind = _FLIPPED.get(type(part)) if swapped else type(part)
             end = value(part.this if swapped else part.expression) if kind in _FLIPPED else None

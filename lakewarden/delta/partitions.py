@@ -1,0 +1,134 @@
+"""Values of partition columns: as Delta's log spells them, and the directories that they give to data files.
+
+The log is what counts: readers take a value from a file's `partitionValues`, and a directory's name says the same for people
+and for programs that only look at names. Delta has no empty text there: readers take it for NULL, so it is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Partition = tuple[tuple[str, str | None], ...]
+"""A file's partition columns in the table's order, each with its value as the log spells it; None for NULL."""
+
+Value = bool | int | str | date | datetime | Decimal
+
+NO_PARTITION: Partition = ()
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_LONGEST = 200
+"""Bytes of a value in a directory's name; with the column's name it stays below the 255 that file systems allow."""
+
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
+_HALF_ESCAPE = re.compile("%[0-9A-F]?$")
+
+
+def divided(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Partition, pa.Table]]:
+    """The rows of each partition, in the order of their first rows; all of them where there are no partition columns."""
+    if not columns:
+        yield NO_PARTITION, rows
+        return
+    texts = {name: spelled(rows.column(name)) for name in columns}
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for column in texts.values():
+        found = column.dictionary_encode(null_encoding="encode")
+        pairs = numbers * len(found.dictionary) + found.indices.to_numpy(zero_copy_only=False)
+        numbers = np.unique(pairs, return_inverse=True)[1]
+    _, firsts = np.unique(numbers, return_index=True)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers)) if rows.num_rows else np.zeros(0, np.int64)
+    for number in np.argsort(firsts):
+        first = int(firsts[number])
+        part: Partition = tuple((name, texts[name][first].as_py()) for name in columns)
+        start = int(ends[number - 1]) if number else 0
+        whole = len(firsts) == 1
+        yield part, rows if whole else rows.take(order[start : int(ends[number])])
+
+
+def spelled(column: pa.ChunkedArray[Any]) -> Any:
+    """Each value as Delta's log spells it: an array of text, with NULL for NULL and for empty text."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        return _whole(pc.if_else(pc.equal(column, pa.scalar("")), pa.scalar(None, pa.string()), column))
+    if pa.types.is_timestamp(kind):
+        return _whole(pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ"))
+    return _whole(column.cast(pa.string()))
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def directory(partition: Partition) -> str:
+    """The directory of a file with these values, with a slash at its end; empty where there are none."""
+    return "".join(f"{name}={_escaped(value)}/" for name, value in partition)
+
+
+def _escaped(value: str | None) -> str:
+    """All but letters, digits, `_`, `.` and `-` as `%` and two hex digits, as Spark's and delta-rs's escapes read too."""
+    if value is None:
+        return _NULL
+    data = value.encode()
+    text = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
+    if len(text) <= _LONGEST:
+        return text
+    return f"{_HALF_ESCAPE.sub('', text[: _LONGEST // 2])}~{hashlib.sha256(data).hexdigest()}"
+
+
+def value_of(text: str | None, delta_type: str) -> Value | None:
+    """The value that a spelling means. None for NULL, and where it is not one of this type.
+
+    Args:
+        delta_type: as Delta's schema names it, as `long` or `decimal(10,2)`.
+    """
+    if not text:
+        return None
+    read = _decimal if delta_type.startswith("decimal(") else _READERS.get(delta_type)
+    try:
+        return None if read is None else read(text)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
+    """The column of a file with that value.
+
+    Raises:
+        pa.ArrowException: it is no value of the type.
+    """
+    value: Any = pa.scalar(text or None, pa.string())
+    value = pa.scalar(_moment(text), kind) if text and pa.types.is_timestamp(kind) else value.cast(kind)
+    column: pa.Array[Any] = pa.repeat(value, count)
+    return column
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _flag(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _decimal(text: str) -> Decimal:
+    return Decimal(text)
+
+
+_READERS: Mapping[str, Callable[[str], Value]] = {
+    "boolean": _flag,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "string": str,
+    "date": date.fromisoformat,
+    "timestamp": _moment,
+}

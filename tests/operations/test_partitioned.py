@@ -1,0 +1,124 @@
+"""A partitioned table by the client and SQL: flushed, read, packed and restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lakewarden import Column, Lakehouse
+from lakewarden.delta.parquet import reading
+from lakewarden.delta.reading import rows as reading_rows
+from lakewarden.errors import ConstraintViolation, InvalidArgument
+
+COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]
+EVENTS = "app.events"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lakehouse:
+    lake = Lakehouse.open(str(tmp_path / "w"))
+    lake.create_namespace("app")
+    lake.create_table(EVENTS, columns=COLUMNS, primary_key=["id"], partition_by=["kind", "day"])
+    return lake
+
+
+def _flushed(lake: Lakehouse, *rows: tuple[int, str, str | None, int]) -> None:
+    lake.table(EVENTS).write([{"id": id_, "day": day, "kind": kind, "n": n} for id_, day, kind, n in rows])
+    (report,) = lake.flush(EVENTS)
+    assert report.outcome == "done"
+
+
+def _values(lake: Lakehouse, text: str) -> list[list[object]]:
+    (found,) = lake.sql(text)
+    return [list(row.values()) for row in found.to_pylist()]  # type: ignore[union-attr]
+
+
+def _files(lake: Lakehouse) -> dict[str, int]:
+    """How many files each directory has."""
+    found: dict[str, int] = {}
+    for path in DeltaTable(_uri(lake)).file_uris():
+        below = path.partition("/events/")[2].rpartition("/")[0]
+        found[below] = found.get(below, 0) + 1
+    return found
+
+
+def _uri(lake: Lakehouse) -> str:
+    return str(Path(lake.table(EVENTS).warehouse.uri) / "data/app/events")
+
+
+def _opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the data files that queries open from now on."""
+    found: list[str] = []
+
+    def opening(store: object, path: str, *rest: object) -> object:
+        found.append(path)
+        return reading.open_file(store, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading_rows, "open_file", opening)
+    return found
+
+
+def test_a_condition_on_a_partition_column_reads_only_its_files(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = ["2024-05-01", "2024-05-02", "2024-05-03"]
+    _flushed(lake, *((10 * place + len(kind), day, kind, 1) for place, day in enumerate(days) for kind in ("a", "bb", "ccc")))
+    opened = _opened(monkeypatch)
+    assert _values(lake, "SELECT id FROM app.events WHERE kind = 'bb' AND day >= DATE '2024-05-02' ORDER BY id") == [[12], [22]]
+    assert sorted(path.rpartition("/")[0] for path in opened) == ["kind=bb/day=2024-05-02", "kind=bb/day=2024-05-03"]
+    opened.clear()
+    assert _values(lake, "SELECT count(*) FROM app.events WHERE kind IN ('a', 'ccc')") == [[6]]
+    assert len(opened) == 6
+    opened.clear()
+    lake.table(EVENTS).write([{"id": 12, "day": "2024-05-02", "kind": "a", "n": 5}])  # hot: moves away from bb
+    assert _values(lake, "SELECT id FROM app.events WHERE kind = 'bb' ORDER BY id") == [[2], [22]]
+
+
+def test_a_row_moves_with_its_partition_columns(lake: Lakehouse) -> None:
+    _flushed(lake, (1, "2024-05-01", "a", 1), (2, "2024-05-01", "a", 2))
+    lake.sql("UPDATE app.events SET kind = 'b', day = DATE '2024-06-01' WHERE id = 2")
+    (report,) = lake.flush(EVENTS)
+    assert (report.outcome, report.metrics["rows_updated"]) == ("done", 1)
+    assert _files(lake) == {"kind=a/day=2024-05-01": 1, "kind=b/day=2024-06-01": 1}
+    assert _values(lake, "SELECT id, kind FROM app.events ORDER BY id") == [[1, "a"], [2, "b"]]
+
+
+def test_empty_text_in_a_partition_column_is_null_at_once(lake: Lakehouse) -> None:
+    lake.table(EVENTS).write([{"id": 1, "day": None, "kind": "", "n": 1}])
+    assert lake.table(EVENTS).read().column("kind").to_pylist() == [None]
+    lake.create_table("app.strict", columns=COLUMNS, primary_key=["id", "kind"], partition_by=["kind"])
+    with pytest.raises(ConstraintViolation, match="in the primary key"):
+        lake.table("app.strict").write([{"id": 1, "kind": ""}])
+
+
+def test_compact_and_optimize_work_in_each_partition(lake: Lakehouse) -> None:
+    for number in range(6):
+        _flushed(lake, (number, "2024-05-01", "a", number), (10 + number, "2024-05-01", "b", number))
+    _flushed(lake, (99, "2024-05-01", "c", 0))
+    (packed,) = lake.compact(EVENTS)
+    assert (packed.outcome, packed.metrics["files_added"], packed.metrics["files_removed"]) == ("done", 2, 12)
+    assert set(_files(lake).values()) == {1}
+    (again,) = lake.compact(EVENTS)
+    assert (again.outcome, again.reason) == ("skipped", "none of its 3 partitions ends with 5 small files that fit into one")
+    for number in range(3):
+        _flushed(lake, (20 + number, "2024-05-01", "b", number))
+    (report,) = lake.optimize(EVENTS)
+    assert (report.outcome, report.metrics["files_added"], report.metrics["files_removed"]) == ("done", 1, 4)
+    (ordered,) = lake.optimize(EVENTS, zorder=["n"])
+    assert (ordered.outcome, ordered.metrics["files_added"]) == ("done", 3)
+    with pytest.raises(InvalidArgument, match="a partition column has one value in a file"):
+        lake.optimize(EVENTS, zorder=["kind"])
+    assert _values(lake, "SELECT count(*), sum(n) FROM app.events") == [[16, 33]]
+
+
+def test_a_restore_and_a_check_know_partitions(lake: Lakehouse) -> None:
+    _flushed(lake, (1, "2024-05-01", "a%/=", 1))
+    _flushed(lake, (1, "2024-05-02", "b", 2))
+    (report,) = lake.restore(EVENTS, version=1, dry_run=False)
+    assert report.outcome == "done"
+    assert _values(lake, "SELECT id, kind, n FROM app.events") == [[1, "a%/=", 1]]
+    theirs = pa.RecordBatchReader.from_stream(DeltaTable(_uri(lake)).scan()).read_all()
+    assert theirs.select(["id", "kind", "n"]).to_pylist() == [{"id": 1, "kind": "a%/=", "n": 1}]
+    _flushed(lake, (1, "2024-05-02", "b", 3))
+    assert all(check.passed for check in lake.check())
