@@ -31,8 +31,25 @@ def make_table(
         InvalidArgument, AlreadyExists, NotFound, InUse: nothing was created.
         StorageUnavailable, StorageRefused, Conflict: the table was created, and its first use begins its Delta table.
     """
+    return add_new(warehouse, new_table(warehouse, name, type, columns, primary_key, options, partition_by), at_once=at_once)
+
+
+def new_table(
+    warehouse: Warehouse,
+    name: TableName,
+    type: TableType,
+    columns: Sequence[Column],
+    primary_key: Sequence[str],
+    options: Mapping[str, object],
+    partition_by: Sequence[str] = (),
+) -> Table:
+    """The table that such a declaration makes, which is in no catalog yet.
+
+    Raises:
+        InvalidArgument, Unsupported: the declaration is not valid.
+    """
     checked = check_type(type)
-    table = Table(
+    return Table(
         id=warehouse.new_id(),
         name=name,
         type=checked,
@@ -41,6 +58,10 @@ def make_table(
         log_id=warehouse.new_id(),
         created_at=warehouse.clock(),
     )
+
+
+def add_new(warehouse: Warehouse, table: Table, *, at_once: bool = False) -> Table:
+    """Raises as `make_table`."""
     catalog = warehouse.catalog.change(lambda catalog: add_table(catalog, table, warehouse.base))
     if begins_at_once(table) or (at_once and table.type == "SHARED"):
         begun(warehouse, catalog, table)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Update
-from lakewarden.sql.statements.tables import CreateView
+from lakewarden.sql.statements.tables import CreateTableAs, CreateView
 
 _PLAIN = (exp.Select, exp.Star, exp.From, exp.Values, exp.Tuple, exp.Literal, exp.Neg, exp.Null, exp.Boolean)
 
@@ -16,7 +16,7 @@ _PLAIN = (exp.Select, exp.Star, exp.From, exp.Values, exp.Tuple, exp.Literal, ex
 def queries_of(statement: Statement) -> Iterator[exp.Expr]:
     """Returns each as a query of its own."""
     match statement:
-        case Query() | Explain() | Subscribe() | CreateView():
+        case Query() | Explain() | Subscribe() | CreateView() | CreateTableAs():
             yield statement.query
         case Insert() | Overwrite():
             yield from _rows_of(statement)

@@ -17,7 +17,7 @@ from lakewarden.sql.statements.base import OnScopes as Ranged
 from lakewarden.sql.statements.base import OnTable as Tabled
 from lakewarden.sql.statements.base import Ref, Statement
 from lakewarden.sql.statements.show import Describe
-from lakewarden.sql.statements.tables import CreateTable
+from lakewarden.sql.statements.tables import CreateTable, CreateTableAs
 from lakewarden.sql.statements.upkeep import ApplyPlan, StorageJob
 
 Made = dict[TableName, TableOf]
@@ -62,12 +62,14 @@ def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
     return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
-def _create(context: Context, statement: CreateTable, made: Made) -> Iterator[Ask]:
+def _create(context: Context, statement: CreateTable | CreateTableAs, made: Made) -> Iterator[Ask]:
     kind = check_type(statement.type)
     level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
     name = context.named(statement.table)
     table = TableOf(name, kind, _level(level))
     yield Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
+    if isinstance(statement, CreateTableAs):
+        yield Ask("write", table)
     made[name] = table
 
 

@@ -31,7 +31,7 @@ from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overw
 from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
 from lakewarden.sql.statements.storages import AlterStorage, CheckStorage, CreateStorage, DropStorage
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateTableAs, CreateView, DropTable, DropView
 from lakewarden.sql.statements.upkeep import (
     ApplyPlan,
     ExportUserData,
@@ -51,6 +51,11 @@ def _table_words(verb: str) -> dict[str, str | None]:
     return {f"{verb} TABLE": None, **{f"{verb} {kind} TABLE": kind for kind in tables.TYPES}}
 
 
+_CREATE_TABLE: Mapping[str, Grammar] = {
+    words: partial(tables.create_table, prefix=kind) for words, kind in _table_words("CREATE").items()
+}
+
+
 def _cold(what: str) -> Requirement:
     return Requirement("cold tier", what)
 
@@ -67,9 +72,18 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "CREATE [USER, SHARED or STREAM] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
         " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",
-        {words: partial(tables.create_table, prefix=kind) for words, kind in _table_words("CREATE").items()},
+        _CREATE_TABLE,
         "create",
         "define.create_table",
+        Done,
+        audited=Audited("CREATE_TABLE", "table", "table"),
+    ),
+    CreateTableAs: StatementSpec(
+        "CREATE [USER or SHARED] TABLE [IF NOT EXISTS] t [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (…)] AS SELECT …",
+        "creates a table with the columns and rows of a query",
+        _CREATE_TABLE,
+        "create",
+        "create_as.create_table_as",
         Done,
         audited=Audited("CREATE_TABLE", "table", "table"),
     ),

@@ -123,7 +123,7 @@ def test_what_fails_writes_nothing(lake: Lakehouse, k3: SqlSession) -> None:
     for text in (
         "UPDATE app.t SET n = 3000000000 WHERE n > 1",
         "INSERT OVERWRITE app.t VALUES (1, 1, 'x'), (NULL, 1, 'x')",
-        "MERGE INTO app.t USING (VALUES (1), (3)) s(id) ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 1000000000::BIGINT * s.id",
+        "MERGE INTO app.t USING (VALUES (1), (3)) s(id) ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.id * 1e9::BIGINT",
     ):
         with pytest.raises(ConstraintViolation, match=r"column '(n|id)'"):
             k3.sql(text)

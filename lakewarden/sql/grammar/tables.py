@@ -12,7 +12,16 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Pairs, Statement
 from lakewarden.sql.statements.others import Declined
-from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateView, DropTable, DropView, SetProperties, TableChange
+from lakewarden.sql.statements.tables import (
+    AlterTable,
+    CreateTable,
+    CreateTableAs,
+    CreateView,
+    DropTable,
+    DropView,
+    SetProperties,
+    TableChange,
+)
 
 TYPES = ("USER", "SHARED", "STREAM")
 _SHORTHAND_LEVELS = ("PUBLIC", "PRIVATE", "RESTRICTED")
@@ -27,13 +36,25 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     missing = if_not_exists(read)
     table = read.ref()
     made = _Declared()
-    read.listed(lambda: _element(read, made), none=True)
+    if read.keyword not in _CLAUSES:
+        read.listed(lambda: _element(read, made), none=True)
     if read.word("USING"):
         read.name("a format")  # PostgreSQL's; it has no effect
+    if read.word("PRIMARY", "KEY"):
+        made.set_key(read.listed(lambda: read.name("a column")))
     partitioned = read.word("PARTITION", "BY") or read.word("PARTITIONED", "BY")
-    partition_by = read.listed(lambda: read.name("a column")) if partitioned else []
+    partition_by = tuple(read.listed(lambda: read.name("a column"))) if partitioned else ()
     options = read.pairs() if read.word("WITH") else ()
-    return CreateTable(table, _type(prefix, options), tuple(made.columns), tuple(made.key), options, missing, tuple(partition_by))
+    kind, key = _type(prefix, options), tuple(made.key)
+    if not read.word("AS"):
+        return CreateTable(table, kind, tuple(made.columns), key, options, missing, partition_by)
+    if made.columns:
+        raise InvalidArgument(f"CREATE TABLE {table} … AS takes its columns from the query: declare none, or cast them there")
+    return CreateTableAs(table, kind, key, partition_by, read.query(), options, missing)
+
+
+_CLAUSES = ("AS", "USING", "PRIMARY", "PARTITION", "PARTITIONED", "WITH")
+"""What may follow the name of a table that declares no columns."""
 
 
 def _type(prefix: str | None, options: Pairs) -> str:

@@ -22,6 +22,18 @@ class CreateTable(OnTable):
 
 
 @dataclass(frozen=True)
+class CreateTableAs(OnTable):
+    """CREATE TABLE … AS: the columns are those of the query."""
+
+    type: str
+    primary_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    query: exp.Query
+    options: Pairs = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class SetProperties:
     properties: Pairs
 
