@@ -6,7 +6,7 @@ a `Transient` error may go away by itself, a `Terminal` one will not.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class LakewardenError(Exception):
@@ -61,6 +61,23 @@ class ConstraintViolation(Terminal):
     """A row violates the primary key, NOT NULL, or its column's range or form."""
 
     code = "CONSTRAINT_VIOLATION"
+
+
+class Reject(NamedTuple):
+    """A row of a file that does not fit its table. `line` counts from 1, a header included; in a Parquet file it is the row."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class RowsRejected(ConstraintViolation):
+    """Rows of files do not fit the table, and nothing was loaded; `rejects` names the first ones."""
+
+    def __init__(self, message: str, rejected: int, rejects: tuple[Reject, ...]) -> None:
+        super().__init__(message)
+        self.rejected = rejected
+        self.rejects = rejects
 
 
 class InUse(Terminal):

@@ -167,6 +167,20 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+class LoadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    in_process_bytes: Annotated[
+        int, Meta(ge=0, description="Load files of fewer bytes than this together in the calling process, without Spark.")
+    ] = 256 << 20
+    piece_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 10,
+            description="Bytes of a file that one task reads. Each task writes its own data files, one or more for each"
+            " partition in its piece: larger pieces, fewer files.",
+        ),
+    ] = 128 << 20
+
+
 class JobsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_retries: Annotated[int, Meta(ge=0, description="How often a queued job is retried after a transient error.")] = 3
     retry_backoff_ms: Annotated[
@@ -210,6 +224,7 @@ class Settings(msgspec.Struct, frozen=True):
     locks: LockSettings = LockSettings()
     sql: SqlSettings = SqlSettings()
     files: FilesSettings = FilesSettings()
+    load: LoadSettings = LoadSettings()
     jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()
 

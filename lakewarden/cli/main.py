@@ -13,7 +13,22 @@ from itertools import pairwise
 
 import typer
 
-from lakewarden.cli import browse, demo, erase, file, jobs, maintain, observe, operations, plan, repair, sql, storage, upgrade
+from lakewarden.cli import (
+    browse,
+    demo,
+    erase,
+    file,
+    jobs,
+    load,
+    maintain,
+    observe,
+    operations,
+    plan,
+    repair,
+    sql,
+    storage,
+    upgrade,
+)
 from lakewarden.cli.context import DEFAULT_WAREHOUSE, Invocation, OutputFormat
 from lakewarden.cli.output import printable
 from lakewarden.cli.ui import command as ui
@@ -30,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, browse, observe, plan, operations, maintain, repair, erase, file, storage, upgrade, jobs, demo, ui):
+for module in (sql, browse, observe, plan, operations, maintain, repair, erase, load, file, storage, upgrade, jobs, demo, ui):
     module.register(app)
 
 
@@ -72,13 +87,19 @@ def hoist(arguments: Sequence[str]) -> _Arguments:
         if word == "--":
             rest += [word, *words]
         elif word in _VALUE_OPTIONS:
-            front += [word, *([value] if (value := next(words, None)) is not None else [])]
+            given = [word, *([value] if (value := next(words, None)) is not None else [])]
+            (rest if _of_files(rest, given) else front).extend(given)
         elif word in _FLAG_OPTIONS or word.startswith(tuple(f"{option}=" for option in _VALUE_OPTIONS)):
-            front.append(word)
+            (rest if _of_files(rest, word.split("=", 1)) else front).append(word)
         else:
             rest.append(word)
     as_json = "--format=json" in front or ("--format", "json") in pairwise(front)
     return _Arguments(front + rest, "--debug" in front, as_json)
+
+
+def _of_files(before: Sequence[str], option: Sequence[str]) -> bool:
+    """Whether it is the option `--format` of `load`, whose values are the formats of files. `json` remains how to print."""
+    return before[:1] == ["load"] and option[0] == "--format" and option[1:] != ["json"] and option[1:] != ["table"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

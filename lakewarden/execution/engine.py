@@ -39,6 +39,12 @@ class Engine:
         total = len(items)
         return self._fan_out(total)(work, items, lambda done: self._progress(done, total))
 
+    def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], here: int) -> list[R]:
+        """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
+        total = len(items)
+        fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
+        return fan_out(work, items, lambda done: self._progress(done, total))
+
     def watched(self, watch: Progress) -> Engine:
         """The same engine for one job: `watch` is called too, and stops the work when it raises."""
 
@@ -64,10 +70,14 @@ class Engine:
             self._own = None
 
     def _fan_out(self, items: int) -> FanOut:
-        if items < self._settings.flush.in_process_below:
-            from lakewarden.operations.fanout import in_process  # brings Delta, which a command that only looks need not load
+        return self._here() if items < self._settings.flush.in_process_below else self._spread()
 
-            return in_process
+    def _here(self) -> FanOut:
+        from lakewarden.operations.fanout import in_process  # brings Delta, which a command that only looks need not load
+
+        return in_process
+
+    def _spread(self) -> FanOut:
         spark = self.spark()
         from lakewarden.spark.fanout import SparkFanOut  # as above
 

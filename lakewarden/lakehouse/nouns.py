@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakewarden.execution.engine import Engine
 from lakewarden.lakehouse.catalog import LakeCatalog
 from lakewarden.lakehouse.jobs import Jobs
+from lakewarden.lakehouse.loads import Loads
 from lakewarden.lakehouse.maintenance import Maintenance
 from lakewarden.lakehouse.parts import Parts
 from lakewarden.lakehouse.privacy import Privacy
@@ -35,6 +36,11 @@ class Nouns:
     def maintenance(self) -> Maintenance:
         """Operations over scopes, their plans, and the warehouse's state."""
         return Maintenance(self._parts)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """Files of other systems, loaded into tables."""
+        return Loads(self._parts, self.maintenance, self.catalog.table)
 
     @cached_property
     def jobs(self) -> Jobs:

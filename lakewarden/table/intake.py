@@ -43,7 +43,7 @@ class TableIntake:
         """
         self._check_keyed()
         if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
-            return PlainRow(self.table.schema, self._owner(user, user_column), values)
+            return PlainRow(self.table.schema, self.owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
         return log_batch(self.table.schema, self._completed(given, users, user), users, UPSERT)
 
@@ -88,11 +88,15 @@ class TableIntake:
     def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
         given = to_arrow(rows, self.table.schema)
-        owner = self._owner(user, user_column)
+        owner = self.owner(user, user_column)
         return (given, pa.repeat(owner, given.num_rows)) if user_column is None else split_users(given, user_column)
 
-    def _owner(self, user: str | None, user_column: str | None) -> str:
-        """The user of all rows; empty text on a SHARED table, and where a column names them."""
+    def owner(self, user: str | None, user_column: str | None) -> str:
+        """The user of all rows; empty text on a SHARED table, and where a column names them.
+
+        Raises:
+            InvalidArgument: a user of a SHARED table's rows; or none, or two, of another's.
+        """
         if self.table.type == "SHARED":
             if user is not None or user_column is not None:
                 raise InvalidArgument(f"{self.table.name} is a SHARED table: its rows belong to no user, so name none")

@@ -1,8 +1,8 @@
-"""The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+"""The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.loads`, `lake.subscriptions` and `lake.jobs`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.clock import Pause, wait
@@ -12,6 +12,8 @@ from lakewarden.state.live_queries import LiveQuery
 
 if TYPE_CHECKING:
     from lakewarden.live.subscription import Subscription
+    from lakewarden.load.run import OnReject
+    from lakewarden.load.value import LoadReport
     from lakewarden.operations.reading.freshness import Freshness
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WorkDelegates(Nouns):
-    """The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.subscriptions` and `lake.jobs`."""
+    """The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.loads`, `lake.subscriptions` and `lake.jobs`."""
 
     def sql(
         self,
@@ -39,6 +41,19 @@ class WorkDelegates(Nouns):
     def session(self, *, user: str, role: str = "user") -> SqlSession:
         """A session for one user in one role, through the gate."""
         return self.sessions.open(user=user, role=role)
+
+    def load(
+        self,
+        table: str,
+        paths: str | Sequence[str],
+        *,
+        format: str | None = None,
+        user: str | None = None,
+        user_column: str | None = None,
+        on_reject: OnReject = "refuse",
+    ) -> LoadReport:
+        """Loads CSV, JSON lines or Parquet files into a table."""
+        return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject)
 
     def subscribe(
         self,

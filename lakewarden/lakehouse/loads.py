@@ -1,0 +1,67 @@
+"""`lake.loads`: files of other systems, loaded into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakewarden.errors import Conflict
+from lakewarden.lakehouse.maintenance import Maintenance
+from lakewarden.lakehouse.parts import Parts
+
+if TYPE_CHECKING:
+    from lakewarden.load.run import OnReject
+    from lakewarden.load.value import LoadReport
+    from lakewarden.table import TableClient
+
+
+@dataclass(frozen=True)
+class Loads:
+    """`lake.loads`."""
+
+    parts: Parts
+    maintenance: Maintenance
+    open_table: Callable[[str], TableClient]
+
+    def load(
+        self,
+        table: str,
+        paths: str | Sequence[str],
+        *,
+        format: str | None = None,
+        user: str | None = None,
+        user_column: str | None = None,
+        on_reject: OnReject = "refuse",
+    ) -> LoadReport:
+        """Loads files into a table: CSV with a header, JSON lines, or Parquet; lines also compressed by gzip.
+
+        A SHARED table gets all rows in one Delta commit: appended where it has no primary key, else by key, where a later row of
+        the files replaces an earlier one. Rows of users go into the write log. A load that was refused, or ended before it
+        returned, can be repeated.
+
+        Args:
+            paths: files, directories or patterns, on a disk or in a bucket.
+            format: `csv`, `json` or `parquet`; by default what the ending of each name says.
+            user: whose rows they are (USER and STREAM tables).
+            user_column: instead of `user`, the column that names each row's user; it is not stored.
+            on_reject: what rows that do not fit do: `refuse` the load when all files are read, `stop` it at the first, or `skip`.
+
+        Raises:
+            NotFound: a path matches no file; or the table does not exist.
+            InvalidArgument: a file is empty or unreadable, its columns are not the table's, or an option is wrong.
+            RowsRejected: rows do not fit; nothing was loaded.
+        """
+        from lakewarden.load.run import Load, LoadRequest  # imports Arrow
+
+        client = self.open_table(table)
+        named = (paths,) if isinstance(paths, str) else tuple(paths)
+        bound = self.parts.warehouse.settings.load.in_process_bytes
+        request = LoadRequest(named, format, user, user_column, on_reject)
+        report = Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
+        if client.table.type != "SHARED" or not client.table.schema.keyed:
+            return report
+        (flushed,) = self.maintenance.flush(table)
+        if flushed.fault is not None:
+            raise Conflict(f"the {report.rows} rows are in the write log of {table}, and could not be flushed: {flushed.reason}")
+        return replace(report, version=flushed.version)

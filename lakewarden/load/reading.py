@@ -1,0 +1,76 @@
+"""Reads a piece of a file: its rows, block by block, each checked, and what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakewarden.errors import Reject
+from lakewarden.load.checking import Checked, RowCheck
+from lakewarden.load.csv_rows import parse_csv
+from lakewarden.load.json_rows import parse_json
+from lakewarden.load.parquet_rows import open_parquet, parse_parquet
+from lakewarden.load.pieces import named, opened
+from lakewarden.load.records import Block, Records, record_lines
+from lakewarden.load.value import SHOWN_REJECTS, Piece
+
+
+@dataclass
+class Rejects:
+    """Rejected rows: the first ones by name, all by number."""
+
+    count: int = 0
+    first: tuple[Reject, ...] = ()
+
+    def add(self, count: int, first: tuple[Reject, ...]) -> None:
+        self.count += count
+        self.first = (*self.first, *first)[:SHOWN_REJECTS]
+
+
+def read_piece(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    """Yields the rows that fit, in order, and notes the others.
+
+    Raises:
+        InvalidArgument: the file cannot be parsed.
+        NotFound, StorageUnavailable, StorageRefused: it cannot be read.
+    """
+    with named(piece.source):
+        yield from _row_groups(check, piece, rejects) if piece.source.format == "parquet" else _lines(check, piece, rejects)
+
+
+def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    line = piece.line
+    with opened(piece.source) as file:
+        for given in parse_parquet(check.schema, open_parquet(file), piece.first, piece.last):
+            made = check(given)
+            _note(rejects, piece, {number: line + number for number in made.rejects}, made)
+            line += given.rows
+            yield made
+
+
+def _lines(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:
+    quotes = piece.source.format == "csv"
+    with opened(piece.source) as file:
+        for block in _blocks(piece, Records(file, quotes, piece.quoted, piece.line)):
+            if quotes:
+                made = check(parse_csv(check.schema, block.data, piece.header))
+            else:
+                made = check(parse_json(check.schema, block.data, check.extra))
+            if made.rejects:
+                lines = record_lines(block, quotes)
+                _note(rejects, piece, {number: int(lines[number]) for number in made.rejects}, made)
+            yield made
+
+
+def _blocks(piece: Piece, records: Records) -> Iterator[Block]:
+    if piece.first:
+        records.file.seek(piece.first)
+    if piece.first or piece.header:
+        records.skip_one()  # the header, or a record that begins in the piece before
+    yield from records.blocks(None if piece.source.packed else piece.last - records.file.tell())
+
+
+def _note(rejects: Rejects, piece: Piece, lines: dict[int, int], made: Checked) -> None:
+    numbers = sorted(made.rejects)
+    uri = piece.source.found.uri
+    rejects.add(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))

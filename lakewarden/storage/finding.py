@@ -1,0 +1,216 @@
+"""Finds the files that a path or a pattern names, on a disk or in a bucket, and opens them for reading at any place.
+
+A bucket on S3 is listed by s3fs, other stores by obstore. A directory or a prefix means every file below it, but for those
+whose names begin with `_` or `.`, as other programs mark what is no data.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from lakewarden.connection import Connection, Location
+from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable, Unsupported
+from lakewarden.storage.location import canonical, join, local_path
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.options import boto_options
+
+_WILD = re.compile(r"[*?\[]")
+_READ_AHEAD = 1 << 20
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file that exists: its directory, its name in it, its bytes."""
+
+    place: Location
+    name: str
+    size: int
+
+    @property
+    def uri(self) -> str:
+        return join(self.place.uri, self.name)
+
+
+def find_files(pattern: str, connection: Callable[[str], Connection]) -> list[FoundFile]:
+    """Returns the files, in order of their names.
+
+    Args:
+        pattern: a path or a URI; `*` and `[…]` match within a name, `**` across directories; on a disk `?` matches a letter.
+        connection: how the store of a URI is reached.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidArgument: the URI does not name a place, or contains a credential.
+        StorageRefused, StorageUnavailable: the store cannot be listed.
+    """
+    path = local_path(pattern)
+    if path is not None:
+        found = sorted(_on_disk(str(path)), key=lambda one: one.uri)
+    else:
+        uri = canonical(pattern)
+        location = Location(uri, connection(uri))
+        found = sorted(_on_s3(location) if uri.startswith("s3://") else _listed(location), key=lambda one: one.uri)
+    if not found:
+        raise NotFound(f"no file matches {pattern!r}")
+    return found
+
+
+def open_found(found: FoundFile) -> BinaryIO:
+    """Opens the file; reads of it raise `StorageUnavailable` or `StorageRefused` where the store fails.
+
+    Raises:
+        NotFound: it was removed meanwhile.
+    """
+    path = local_path(found.place.uri)
+    if path is None:
+        return cast("BinaryIO", io.BufferedReader(_Ranges(open_store(found.place), found), _READ_AHEAD))
+    try:
+        return (path / found.name).open("rb")
+    except OSError as error:
+        raise _unreadable(found.uri, error) from error
+
+
+class _Ranges(io.RawIOBase):
+    """An object of a bucket as a file: each read is a request for a range."""
+
+    def __init__(self, store: ObjectStore, found: FoundFile) -> None:
+        self._store = store
+        self._found = found
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer)).cast("B")
+        length = min(len(view), self._found.size - self._at)
+        if length <= 0:
+            return 0
+        try:
+            data = self._store.get_range(self._found.name, self._at, length)
+        except Missing:
+            raise NotFound(f"{self._found.uri} was removed while it was read") from None
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def _on_disk(path: str) -> Iterator[FoundFile]:
+    names = glob.glob(path, recursive=True) if _WILD.search(path) and not os.path.exists(path) else [path]
+    for name in sorted(names):
+        if os.path.isdir(name):
+            yield from () if _WILD.search(path) else _below(name)
+        elif os.path.exists(name):
+            yield _on_path(name)
+
+
+def _below(directory: str) -> Iterator[FoundFile]:
+    for folder, folders, names in os.walk(directory, onerror=_stop):
+        folders[:] = sorted(name for name in folders if not _hidden(name))
+        yield from (_on_path(os.path.join(folder, name)) for name in sorted(names) if not _hidden(name))
+
+
+def _stop(error: OSError) -> None:
+    raise _unreadable(str(error.filename), error)
+
+
+def _on_path(path: str) -> FoundFile:
+    try:
+        return FoundFile(Location(os.path.dirname(path)), os.path.basename(path), Path(path).stat().st_size)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> NotFound | StorageRefused:
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"{path} was removed while it was read")
+    return StorageRefused(f"cannot read {path}: {error.strerror}")
+
+
+def _on_s3(location: Location) -> Iterator[FoundFile]:
+    try:
+        import s3fs  # an optional dependency
+    except ImportError:
+        raise Unsupported("files on S3 are found by s3fs, which is not installed: install lakewarden[s3]") from None
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    options = boto_options(location, os.environ)
+    credentials = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
+    files = s3fs.S3FileSystem(
+        **{name: options.get(option) for name, option in credentials.items()},
+        endpoint_url=options.get("endpoint_url"),
+        client_kwargs={name: options[name] for name in ("region_name",) if name in options},
+        skip_instance_cache=True,
+        use_listings_cache=False,
+    )
+    path = location.uri.removeprefix("s3://")
+    wild = _WILD.search(path) is not None
+    try:
+        found = files.glob(path, detail=True) if wild else files.find(path, detail=True)
+    except (PermissionError, ClientError) as error:
+        raise StorageRefused(f"cannot list {location}: {error}") from error
+    except FileNotFoundError:
+        return
+    except (OSError, BotoCoreError) as error:
+        raise StorageUnavailable(f"cannot list {location}: {error}") from error
+    for key, facts in found.items():
+        if facts["type"] == "file" and (wild or not _has_hidden(key[len(path) :])):
+            yield _found(location, f"s3://{key}", int(facts["size"]))
+
+
+def _listed(location: Location) -> Iterator[FoundFile]:
+    fixed, _, rest = _split(location.uri)
+    store = open_store(Location(fixed, location.connection))
+    matches = re.compile(_regex(rest)) if _WILD.search(rest) else None
+    for one in store.list(""):
+        below = f"{rest}/" if rest else ""
+        same = one.key == rest or (one.key.startswith(below) and not _has_hidden(one.key[len(below) :]))
+        if same if matches is None else matches.fullmatch(one.key):
+            yield _found(location, join(fixed, one.key), one.size)
+
+
+def _found(location: Location, uri: str, size: int) -> FoundFile:
+    place, _, name = uri.rpartition("/")
+    return FoundFile(Location(place, location.connection), name, size)
+
+
+def _split(uri: str) -> tuple[str, str, str]:
+    """The longest place above everything that matches, a slash, and the rest."""
+    scheme, _, path = uri.partition("://")
+    bucket, _, rest = path.partition("/")
+    parts = rest.split("/") if rest else []
+    fixed = next((index for index, part in enumerate(parts) if _WILD.search(part)), max(len(parts) - 1, 0))
+    return "/".join([f"{scheme}://{bucket}", *parts[:fixed]]), "/", "/".join(parts[fixed:])
+
+
+def _regex(pattern: str) -> str:
+    parts = re.split(r"(\*\*/|\*\*|\*|\[[^\]]+\])", pattern)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    return "".join(meaning.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts)
+
+
+def _has_hidden(path: str) -> bool:
+    return any(_hidden(part) for part in path.split("/") if part)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
