@@ -134,4 +134,5 @@ def record_lines(block: Block, quotes: bool) -> np.ndarray[Any, np.dtype[np.int6
     starts = np.concatenate(([0], ends + 1))
     stops = np.concatenate((ends, [len(data)]))
     filled = (stops - starts > 1) | ((stops - starts == 1) & (data[np.minimum(starts, len(data) - 1)] != ord("\r")))
-    return block.line + np.searchsorted(breaks, starts[filled])
+    lines: np.ndarray[Any, np.dtype[np.int64]] = block.line + np.searchsorted(breaks, starts[filled])
+    return lines
