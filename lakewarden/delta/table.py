@@ -98,6 +98,7 @@ class ScopeTable(TableContents):
         now: datetime,
         transaction: tuple[str, int] | None = None,
         batch: int | None = None,
+        direct: int | None = None,
         data_change: bool = True,
         property: tuple[str, str] | None = None,
         reach: Reach = no_faults,
@@ -109,6 +110,7 @@ class ScopeTable(TableContents):
             since: when the scope's place, or what this commit relies on, was read; by the clock of `now`.
             transaction: application id and version, in the same commit.
             batch: number of the batch file among `adds`.
+            direct: position of the newest direct write that is in it then, where that changes.
             data_change: False when the rows stay the same (compact, optimize).
             property: of the table, by name, set in the same commit; not when delta-rs has to write it (`commit_log.plain`).
             reach: `before-link` when all is durable and the commit has no name yet.
@@ -122,7 +124,7 @@ class ScopeTable(TableContents):
         self._check_commit(removes, evolves=evolves)
         head = self.head.with_columns(delta_schema(schema).to_json(), schema.partition_by) if evolves else self.head
         head = head.with_property(*property) if property else head
-        transactions, mode = transactions_of(transaction, batch), _OVERWRITE if evolves else _APPEND
+        transactions, mode = transactions_of(transaction, batch, direct), _OVERWRITE if evolves else _APPEND
         change = Change(stamp, transactions, mode, adds, removes, None if head is self.head else head, data_change)
 
         def delegate() -> None:

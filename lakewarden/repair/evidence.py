@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
+from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.manifest import read_manifest
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import OpenFile, open_file
@@ -22,7 +23,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
 from lakewarden.log.chunk import RowRange
-from lakewarden.log.position import NOTHING
+from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
 from lakewarden.log.table_log import LogReader
 from lakewarden.operations.vacuum.orphans import data_files
@@ -42,6 +43,8 @@ class Base:
     rows: pa.Table
     """The newest schema's columns and `_seq`."""
     files: frozenset[str]
+    direct: int
+    """The last possible `_seq` of the newest direct write in it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> Base | None:
     except LakewardenError:
         return None
     rows = pa.concat_tables([empty_rows(target.schema), *parts])
-    return Base(known.version, known.watermark, rows, frozenset(manifest.files))
+    return Base(known.version, known.watermark, rows, frozenset(manifest.files), end_of(LAST_POSITION))
 
 
 def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> Base:
@@ -85,9 +88,15 @@ def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[st
             rows = read_rows(table, target.schemas)
         except Corrupt:
             continue  # a file with its size but not its content
-        known = table.watermark(target.app_id)
-        return Base(table.version, NOTHING if known is None else known, rows, frozenset(file.path for file in table.files()))
-    return Base(None, NOTHING, empty_rows(target.schema), frozenset())
+        known, direct = table.watermark(target.app_id), table.watermark(DIRECT_APP)
+        return Base(
+            table.version,
+            NOTHING if known is None else known,
+            rows,
+            frozenset(file.path for file in table.files()),
+            NOTHING if direct is None else end_of(direct),
+        )
+    return Base(None, NOTHING, empty_rows(target.schema), frozenset(), NOTHING)
 
 
 def _versions(target: ScopeTarget, newest: ScopeTable | None) -> Iterator[ScopeTable]:
@@ -127,14 +136,18 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
 
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
     """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
-    has them. A file's rows survived the deletions up to the flush that wrote it."""
+    has them. A file's rows survived the deletions up to the flush that wrote it.
+
+    Of a table without a key, those that direct writes made after the base; whether they were ever committed is not known.
+    """
+    after, upto = (base.watermark, upto) if target.schema.keyed else (base.direct, end_of(LAST_POSITION))
     parts = [
-        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
+        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, after, upto)
     ]
     return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
 
 
-def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
+def _beyond(target: ScopeTarget, path: str, after: int, upto: int) -> Iterator[pa.Table]:
     try:
         opened = open_file(open_store(target.location), path)
         if not _is_own(target, opened):
@@ -142,7 +155,7 @@ def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[p
         rows = opened.read(read_schema(target.schema), {})
     except LakewardenError:
         return  # torn: its rows are found elsewhere or lost
-    own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
+    own = rows.filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
     if own.num_rows:
         newest = pc.max(rows.column(SEQ)).as_py()
         yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))

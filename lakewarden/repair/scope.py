@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.clock import random_id
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
@@ -18,8 +19,11 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_file
+from lakewarden.delta.partitions import divided
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
+from lakewarden.log.position import position_of
+from lakewarden.log.record import SEQ
 from lakewarden.operations.fanout import fault_of
 from lakewarden.repair.aside import QUARANTINE, put_aside, quarantined
 from lakewarden.repair.look import Look, look_at, row_faults, top_faults
@@ -90,7 +94,9 @@ def _set_apart(task: RepairTask, rows: pa.Table) -> tuple[str, ...]:
     """Writes rows that may have been deleted to a place that no reader of the table uses."""
     if not rows.num_rows:
         return ()
-    return (write_file(task.target, rows, quarantined(f"rows-{random_id()}.parquet", task.job_id)).path,)
+    schema = replace(task.target.schema, partition_by=())  # no directory of a partition
+    target = replace(task.target, schemas=(*task.target.schemas[:-1], schema))
+    return (write_file(target, rows, quarantined(f"rows-{random_id()}.parquet", task.job_id)).path,)
 
 
 def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
@@ -113,16 +119,24 @@ def _commit(task: RepairTask, rebuilt: Rebuilt) -> Steps[int]:
         now=now,
         transaction=(target.app_id, rebuilt.watermark),
         batch=number if files else None,
+        direct=_direct(rebuilt),
     )
     _reopened(task)
     return made.version
+
+
+def _direct(rebuilt: Rebuilt) -> int | None:
+    """The position of the newest direct write whose rows are among the rebuilt ones; None where all came through the log."""
+    newest: int | None = pc.max(rebuilt.decided.rows.column(SEQ)).as_py()
+    return None if newest is None or newest <= rebuilt.watermark else position_of(newest)
 
 
 def _written(task: RepairTask, rows: pa.Table, number: int) -> tuple[NewFile, ...]:
     if not rows.num_rows:
         return ()
     step = max(1, rows.num_rows * task.target.target_file_size // max(1, rows.nbytes))
-    parts = (rows.slice(start, step) for start in range(0, rows.num_rows, step))
+    partitions = (part for _, part in divided(rows, task.target.schema.partition_by))
+    parts = (part.slice(start, step) for part in partitions for start in range(0, part.num_rows, step))
     return tuple(write_file(task.target, part, batch_name(number, random_id)) for part in parts)
 
 

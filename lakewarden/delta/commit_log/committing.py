@@ -56,7 +56,9 @@ def held_still(stamp: CommitStamp, since: datetime, now: datetime) -> Callable[[
     return lambda: check_held(f"{stamp.operation} by job {stamp.job_id}", since, clock())
 
 
-def transactions_of(transaction: tuple[str, int] | None = None, batch: int | None = None) -> dict[str, int]:
+def transactions_of(
+    transaction: tuple[str, int] | None = None, batch: int | None = None, direct: int | None = None
+) -> dict[str, int]:
     """A commit's transaction identifiers: version by application id."""
-    given = dict([transaction]) if transaction else {}
-    return given if batch is None else given | {BATCH_APP: batch}
+    numbers = {BATCH_APP: batch, DIRECT_APP: direct}
+    return dict([transaction] if transaction else ()) | {app: number for app, number in numbers.items() if number is not None}
