@@ -68,6 +68,12 @@ class Request:
     )
     to: str | None = field(default=None, metadata=_shown("The storage to move to; or the directory or URI to export to."))
     restored: bool = field(default=False, metadata=_shown("The warehouse or its data was just restored from a backup."))
+    where: str | None = field(
+        default=None, metadata=_shown("Only the partitions for which this is true, as \"day = '2024-05-01'\".")
+    )
+    target_file_size: int | None = field(
+        default=None, metadata=_shown("Bytes of the files that it writes, instead of the table's.")
+    )
 
     @property
     def selection(self) -> Selection:
@@ -90,6 +96,8 @@ class PlanOptions(TypedDict, total=False):
     even_if_unknown: bool
     to: str | None
     restored: bool
+    where: str | None
+    target_file_size: int | None
 
 
 @dataclass(frozen=True)
@@ -168,7 +176,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         "Pack each scope's small files to the target size, or cluster them by columns",
         queueable=True,
         plannable=True,
-        options=_takes("user", "zorder", "look"),
+        options=_takes("user", "zorder", "look", "where", "target_file_size"),
         act=_EVERY,
         own=True,
         command=Command("skipped: no scopes"),

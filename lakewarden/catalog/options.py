@@ -24,7 +24,8 @@ _MAX_SECONDS = 10**10
 """Three hundred years: their microseconds still fit 64 bits."""
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _SIZE = re.compile(r"(\d{1,15})\s*([A-Za-z]*)")
-_MIN_SIZE, _MAX_SIZE = 1 << 10, 1 << 40
+MIN_SIZE, MAX_SIZE = 1 << 10, 1 << 40
+"""Bytes of a data file that a table can aim at."""
 _MAX_STREAM = 2**63 - 1
 
 
@@ -150,7 +151,7 @@ def parse_size(text: str) -> int:
     if not match or match[2].upper() not in _UNITS:
         raise InvalidArgument(f"TARGET_FILE_SIZE {text!r} must be bytes, or a number with KB, MB or GB, as in 128MB")
     size = int(match[1]) * _UNITS[match[2].upper()]
-    if not _MIN_SIZE <= size <= _MAX_SIZE:
+    if not MIN_SIZE <= size <= MAX_SIZE:
         raise InvalidArgument(f"TARGET_FILE_SIZE {text!r} must lie between 1KB and 1024GB")
     return size
 

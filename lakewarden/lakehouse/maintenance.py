@@ -113,10 +113,26 @@ class Maintenance:
         return self._run(new_request("evict", tables, user=user), dry_run)
 
     def optimize(
-        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), look: bool = False, dry_run: bool = False
+        self,
+        *tables: str,
+        user: str | None = None,
+        zorder: Sequence[str] = (),
+        where: str | None = None,
+        target_file_size: int | None = None,
+        look: bool = False,
+        dry_run: bool = False,
     ) -> list[ScopeReport]:
-        """Packs each scope's files to the target size, or clusters them by columns. `look` is as in `compact`."""
-        return self._run(new_request("optimize", tables, user=user, zorder=tuple(zorder), look=look), dry_run)
+        """Packs each scope's files to the target size, or clusters them by columns; each partition by itself.
+
+        Args:
+            where: a condition on partition columns, in SQL; other partitions are left.
+            target_file_size: in bytes, instead of the table's.
+            look: as in `compact`.
+        """
+        request = new_request(
+            "optimize", tables, user=user, zorder=tuple(zorder), where=where, target_file_size=target_file_size, look=look
+        )
+        return self._run(request, dry_run)
 
     def vacuum(
         self,

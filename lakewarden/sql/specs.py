@@ -394,7 +394,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         audited=Audited("MOVE_TABLE", "table", "table"),
     ),
     Optimize: StatementSpec(
-        "OPTIMIZE t [ZORDER BY (…)] [LOOK] [FOR ALL USERS] [DRY RUN]",
+        "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [FOR ALL USERS] [DRY RUN]",
         "packs or sorts files",
         {"OPTIMIZE": upkeep.optimize},
         OnScopes("optimize"),

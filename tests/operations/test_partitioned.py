@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.delta.parquet import reading
 from lakewarden.delta.reading import rows as reading_rows
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 
 COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]
 EVENTS = "app.events"
@@ -110,6 +110,52 @@ def test_compact_and_optimize_work_in_each_partition(lake: Lakehouse) -> None:
     with pytest.raises(InvalidArgument, match="a partition column has one value in a file"):
         lake.optimize(EVENTS, zorder=["kind"])
     assert _values(lake, "SELECT count(*), sum(n) FROM app.events") == [[16, 33]]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("kind = 'a'", {"a": 1, "b": 3, None: 3}),
+        ("kind IS NULL OR day < DATE '2024-05-01' + INTERVAL 1 DAY", {"a": 1, "b": 3, None: 1}),
+        ("KIND <> 'zz' AND day BETWEEN '2024-05-02' AND '2024-05-31'", {"a": 3, "b": 1, None: 3}),
+        ("kind LIKE 'x%'", {"a": 3, "b": 3, None: 3}),
+    ],
+)
+def test_optimize_takes_the_partitions_of_a_condition(lake: Lakehouse, where: str, left: dict[str | None, int]) -> None:
+    days = {"a": "2024-05-01", "b": "2024-05-02", None: "2024-06-01"}
+    for number in range(3):
+        _flushed(lake, *((10 * number + place, day, kind, 1) for place, (kind, day) in enumerate(days.items())))
+    lake.sql(f"OPTIMIZE app.events WHERE {where}")
+    found = {path.partition("/")[0].partition("=")[2]: count for path, count in _files(lake).items()}
+    assert found == {kind or "__HIVE_DEFAULT_PARTITION__": count for kind, count in left.items()}
+    assert _values(lake, "SELECT count(*) FROM app.events") == [[9]]
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("n = 1", "n is no partition column; these can be compared: kind, day"),
+        ("kind = (SELECT 'a')", "cannot be used here"),
+        ("read_text('/etc/passwd') = kind", "cannot be used here"),
+        ("day > 5", "Cannot compare values"),
+    ],
+)
+def test_optimize_refuses_another_condition(lake: Lakehouse, where: str, says: str) -> None:
+    _flushed(lake, (1, "2024-05-01", "a", 1))
+    with pytest.raises(LakewardenError) as refusal:
+        lake.sql(f"OPTIMIZE app.events WHERE {where}")
+    assert (refusal.value.code, says in refusal.value.message) == ("INVALID_ARGUMENT", True), refusal.value.message
+
+
+def test_a_planned_optimize_of_some_partitions_is_applied(lake: Lakehouse) -> None:
+    for number in range(4):
+        _flushed(lake, (number, "2024-05-01", "a", 1), (10 + number, "2024-05-01", "b", 1))
+    plan = lake.plan("optimize", EVENTS, where="kind = 'b'", target_file_size=1 << 20)
+    assert "'b'" not in "".join(plan.to_json().splitlines()[1:]), "the lines of scopes hold no values"
+    (report,) = lake.apply(plan)
+    assert (report.outcome, _files(lake)) == ("done", {"kind=a/day=2024-05-01": 4, "kind=b/day=2024-05-01": 1})
+    with pytest.raises(InvalidArgument, match="target_file_size 1: "):
+        lake.optimize(EVENTS, target_file_size=1)
 
 
 def test_a_restore_and_a_check_know_partitions(lake: Lakehouse) -> None:

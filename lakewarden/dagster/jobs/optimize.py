@@ -15,6 +15,7 @@ class OptimizeConfig(WithLook):
     """Which scopes to optimize, and how. A rewrite that is not worth its bytes is skipped, and the run shows why."""
 
     zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
+    where: str = Field("", description="A condition on partition columns, in SQL; empty means every partition.")
 
 
 @dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize the scopes, and book one event for each.")
@@ -22,7 +23,9 @@ def optimize(
     context: dg.OpExecutionContext, config: OptimizeConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        book(context, lake, mount, lake.optimize(*config.tables, user=config.user, zorder=config.zorder, look=config.look))
+        where = config.where or None
+        reports = lake.optimize(*config.tables, user=config.user, zorder=config.zorder, where=where, look=config.look)
+        book(context, lake, mount, reports)
 
 
 @dg.job(

@@ -113,10 +113,19 @@ class MaintenanceDelegates(Nouns):
         return self.maintenance.evict(*tables, user=user, dry_run=dry_run)
 
     def optimize(
-        self, *tables: str, user: str | None = None, zorder: Sequence[str] = (), look: bool = False, dry_run: bool = False
+        self,
+        *tables: str,
+        user: str | None = None,
+        zorder: Sequence[str] = (),
+        where: str | None = None,
+        target_file_size: int | None = None,
+        look: bool = False,
+        dry_run: bool = False,
     ) -> list[ScopeReport]:
-        """Packs each scope's files to the target size, or clusters them by columns."""
-        return self.maintenance.optimize(*tables, user=user, zorder=zorder, look=look, dry_run=dry_run)
+        """Packs each scope's files to the target size, or clusters them by columns; each partition by itself."""
+        return self.maintenance.optimize(
+            *tables, user=user, zorder=zorder, where=where, target_file_size=target_file_size, look=look, dry_run=dry_run
+        )
 
     def vacuum(
         self,

@@ -10,14 +10,17 @@ from typing import ClassVar
 import pyarrow as pa
 
 from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.clock import Clock, NewId
 from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
+from lakewarden.errors import InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
+from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
 from lakewarden.operations.optimize.zorder import check_columns, z_ordered
 from lakewarden.operations.plans.moved import live_inputs, planned_table
 from lakewarden.operations.plans.scope_options import ScopeOptions
@@ -33,21 +36,31 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 ZORDER = "zorder_by"
+PREDICATE = "predicate"
 _OPERATION = "OPTIMIZE"
 
 
 @dataclass(frozen=True)
 class OptimizeOptions(ScopeOptions):
-    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to save."""
+    """`zorder` clusters by these columns; without it, files are packed. `min_gain` is the least share of files to save.
+
+    `where` chooses partitions, all where it is empty; `target_file_size` in bytes, None for the table's.
+    """
 
     operation: ClassVar[Operation] = "optimize"
     commits: ClassVar[str] = _OPERATION
 
     zorder: tuple[str, ...] = ()
     min_gain: float = 0.25
+    where: str = ""
+    target_file_size: int | None = None
 
     def check(self, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_columns(schema, self.zorder)
+        if self.where:
+            check_predicate(schema, self.where)
+        if self.target_file_size is not None and not MIN_SIZE <= self.target_file_size <= MAX_SIZE:
+            raise InvalidArgument(f"target_file_size {self.target_file_size}: {MIN_SIZE} to {MAX_SIZE} bytes")
 
     def plan(self, target: ScopeTarget, *, clock: Clock) -> OptimizePlan:
         return plan_optimize(target, self, clock=clock)
@@ -62,6 +75,8 @@ class OptimizePlan(ScopePlan):
     for each partition."""
 
     zorder: tuple[str, ...] = ()
+    where: str = ""
+    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
     bins: tuple[tuple[DataFile, ...], ...] = ()
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
@@ -72,10 +87,11 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     """Chooses the files by the rule of operations/optimize/packing.py, or all of them for a Z-order.
 
     Raises:
-        InvalidArgument: a column of the Z-order does not exist, or its type has no order.
+        InvalidArgument: a column of the Z-order does not exist, or its type has no order; or `where` is not about partitions.
         Unsupported: another writer changed the table's columns, mapped them, or left deletion vectors or partitions.
     """
     check_columns(target.schema, options.zorder)
+    target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
     parameters = {"target_file_size": str(target.target_file_size), "min_gain": str(options.min_gain)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
@@ -97,8 +113,19 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
         state=table.state(target.app_id),
         parameters=parameters,
         zorder=options.zorder,
+        where=options.where,
     )
-    return _clustering(base, table) if options.zorder else _packing(base, table, options.min_gain)
+    files = _within(table, live_target.schema, options.where)
+    if options.where and not files:
+        return replace(base, nothing=f"no partition has {options.where}")
+    return _clustering(base, table, files) if options.zorder else _packing(base, files, options.min_gain)
+
+
+def _within(table: ScopeTable, schema: TableSchema, where: str) -> tuple[DataFile, ...]:
+    if not where:
+        return table.files()
+    wanted = partitions_within(schema, where, {file.partition for file in table.files()})
+    return tuple(file for file in table.files() if file.partition in wanted)
 
 
 def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: PlannedScope, *, clock: Clock) -> OptimizePlan:
@@ -125,6 +152,7 @@ def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: Plan
         metrics=planned.metrics,
         files=planned.files,
         zorder=options.zorder,
+        where=options.where,
         # the files that stayed alone took no room from these, so they fall into the bins that were planned
         bins=_by_partition(inputs) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
     )
@@ -138,13 +166,15 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
     """
     inputs = tuple(file for packed in plan.bins for file in packed)
     parts = _clustered if plan.zorder else _packed
+    if plan.where:
+        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
     work = Work(_OPERATION, inputs, partial(parts, plan))
     report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
 
-def _packing(base: OptimizePlan, table: ScopeTable, min_gain: float) -> OptimizePlan:
-    packing = pack_files(table.files(), base.target.target_file_size)
+def _packing(base: OptimizePlan, files: Sequence[DataFile], min_gain: float) -> OptimizePlan:
+    packing = pack_files(files, base.target.target_file_size)
     return replace(
         base,
         nothing=not_worth_it(packing, min_gain),
@@ -161,15 +191,14 @@ def _summary(packing: Packing) -> str:
     return f"{done}; left: {left}" if left else done
 
 
-def _clustering(base: OptimizePlan, table: ScopeTable) -> OptimizePlan:
-    files = table.files()
+def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]) -> OptimizePlan:
     rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
     outputs = sum(_outputs(sum(file.size for file in some), base.target) for some in _by_partition(files))
     columns = ", ".join(base.zorder)
     nothing = ""
     if rows <= 1:
         nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
-    elif _clustered_already(open_store(table.location), table, base.zorder):
+    elif _clustered_already(open_store(table.location), table, files, base.zorder):
         nothing = f"its files are already clustered by {columns}, and none were added since"
     return replace(
         base,
@@ -185,12 +214,12 @@ def _by_partition(files: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]
     return tuple(by_partition(files).values())
 
 
-def _clustered_already(store: ObjectStore, table: ScopeTable, columns: Sequence[str]) -> bool:
-    """Whether the newest commit with a file that is still live was this Z-order, and wrote all live files.
+def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[DataFile], columns: Sequence[str]) -> bool:
+    """Whether the newest commit with one of these live files was this Z-order, and wrote all of them.
 
     Only the commits since then are read: one, where nothing came after it.
     """
-    live = {file.path for file in table.files()}
+    live = {file.path for file in files}
     for entry in walk(store, table.version):
         if added := live & entry.adds:
             done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == _OPERATION else None

@@ -12,10 +12,12 @@ from lakewarden.warehouse import Warehouse
 
 class Optimize(Maintenance):
     def options(self, warehouse: Warehouse, request: Request) -> OptimizeOptions:
-        return OptimizeOptions(request.zorder, warehouse.settings.maintenance.min_gain)
+        min_gain = warehouse.settings.maintenance.min_gain
+        return OptimizeOptions(request.zorder, min_gain, request.where or "", request.target_file_size)
 
     def need(self, warehouse: Warehouse, request: Request, table: Table) -> Need | None:
-        return None if request.zorder else to_optimize(warehouse, table)
+        every = request.zorder or request.where or request.target_file_size
+        return None if every else to_optimize(warehouse, table)
 
 
 PROCEDURE = Optimize()

@@ -38,9 +38,10 @@ def restore(read: Reader) -> Statement:
 def optimize(read: Reader) -> Statement:
     read.word("TABLE")
     table = read.ref()
+    where = read.source(read.condition, "a condition") if read.word("WHERE") else None
     columns = tuple(read.listed(lambda: read.name("a column"))) if read.word("ZORDER", "BY") else ()
     look = read.word("LOOK")
-    return Optimize(table, columns, look=look, **_manner(read))
+    return Optimize(table, columns, look=look, where=where, **_manner(read))
 
 
 def vacuum(read: Reader) -> Statement:

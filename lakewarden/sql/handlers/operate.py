@@ -176,7 +176,8 @@ def apply_plan(context: Context, statement: ApplyPlan) -> Done:
 def optimize(context: Context, statement: Optimize) -> Done | Rows:
     table = context.table(statement.table)
     zorder = tuple(_as_declared(table, name) for name in statement.zorder)
-    request = Request("optimize", (str(table.name),), _whose(context, table, statement), zorder=zorder, look=statement.look)
+    user, where = _whose(context, table, statement), statement.where
+    request = Request("optimize", (str(table.name),), user, zorder=zorder, look=statement.look, where=where)
     return planned(context, request) if statement.dry_run else _run_now(context, request)
 
 

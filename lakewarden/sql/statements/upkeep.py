@@ -33,6 +33,8 @@ class Optimize(OnScopes):
     zorder: tuple[str, ...] = ()
     look: bool = False
     """Opens each scope, also those in which nothing is to do by what the state knows."""
+    where: str | None = None
+    """A condition on partition columns, as written."""
 
 
 @dataclass(frozen=True)
