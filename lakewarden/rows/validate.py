@@ -23,12 +23,15 @@ _USER = "user: "
 """Columns that the check for duplicates adds; no table column can have these names."""
 
 
-def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa.Array[Any] | None = None) -> pa.Table:
+def validated(
+    schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa.Array[Any] | None = None, *, repeats: bool = False
+) -> pa.Table:
     """Returns the rows with the schema's columns in its order, in the catalog's Arrow types, with defaults filled in.
 
     Args:
         rows: as `rows.intake.to_arrow` returns them.
         users: each row's user, when one call holds rows of many: a key may appear once per user.
+        repeats: a key may appear again: in the log, the last row counts.
 
     Raises:
         InvalidArgument: a column that the table does not have.
@@ -40,7 +43,7 @@ def validated(schema: TableSchema, rows: pa.Table, defaults: Defaults, users: pa
     now = defaults.clock()
     arrays = [_filled(schema, column, given, rows.num_rows, defaults, now, users) for column in schema.columns]
     table = pa.Table.from_arrays(arrays, names=schema.names)
-    if schema.keyed and not schema.append_only:
+    if schema.keyed and not schema.append_only and not repeats:
         _check_twins(schema.primary_key, table, users)
     return table
 

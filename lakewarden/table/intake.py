@@ -45,7 +45,8 @@ class TableIntake:
         if user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self.owner(user, user_column), values)
         given, users = self._with_users(rows, user, user_column)
-        return log_batch(self.table.schema, self._completed(given, users, user), users, UPSERT)
+        repeats = self.table.options.on_duplicate == "replace"
+        return log_batch(self.table.schema, self._completed(given, users, user, repeats=repeats), users, UPSERT)
 
     def revision(self, revision: Revision, user: str | None) -> Batch:
         """One batch, so that all of it is appended or nothing. Raises as `upserts`."""
@@ -72,10 +73,10 @@ class TableIntake:
         """The rows as a write would store them: checked, with their defaults."""
         return self._completed(*self._with_users(rows, user, None), user)
 
-    def _completed(self, given: pa.Table, users: pa.Array[Any], user: str | None) -> pa.Table:
+    def _completed(self, given: pa.Table, users: pa.Array[Any], user: str | None, *, repeats: bool = False) -> pa.Table:
         shared = self.table.type == "SHARED"
         defaults = Defaults(self.clock, self.new_id, self.author if shared else user)
-        return validated(self.table.schema, given, defaults, None if shared else users)
+        return validated(self.table.schema, given, defaults, None if shared else users, repeats=repeats)
 
     def _check_keyed(self) -> None:
         """Raises:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation
+from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession, open_session
+from lakewarden.table.direct import DirectWrites
 
 _TABLES = """
 CREATE NAMESPACE app;
@@ -129,3 +130,13 @@ def test_what_fails_writes_nothing(lake: Lakehouse, k3: SqlSession) -> None:
             k3.sql(text)
     assert (_positions(lake), len(lake.table("app.t").history())) == (end, 1)
     assert rows(lake) == ["one", "two", "three"]
+
+
+def test_a_table_that_cannot_be_filled_from_its_query_is_not_left(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise Conflict("others kept writing")
+
+    monkeypatch.setattr(DirectWrites, "overwrite", lost)
+    with pytest.raises(Conflict, match="kept writing"):
+        lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
+    assert rows(lake, "SELECT table_name FROM system.tables ORDER BY 1") == ["mine", "t"]

@@ -25,7 +25,6 @@ _VERBS: Mapping[type[Write], Verb] = {
     Truncate: "TRUNCATE",
     Merge: "MERGE",
 }
-_SOURCES: Mapping[type[exp.Expr], Form] = {exp.Values: "rows", exp.Subquery: "query", exp.Table: "table"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ def _form(statement: Write, condition: Condition | None) -> Form:
         case Insert() | Overwrite():
             return _source_form(statement.rows)
         case Merge():
-            return _SOURCES[type(statement.source)]
+            named = isinstance(statement.source, exp.Table) and isinstance(statement.source.this, exp.Identifier)
+            return "rows" if isinstance(statement.source, exp.Values) else "table" if named else "query"
         case _:
             return "any" if condition is None else condition.on_key
 
