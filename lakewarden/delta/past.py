@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import index
+from typing import SupportsIndex
 
 from lakewarden.errors import InvalidArgument
 
@@ -41,11 +43,12 @@ class AsOf:
 
 
 def _version(given: object) -> int:
-    if not isinstance(given, int) or isinstance(given, bool):
+    if not isinstance(given, SupportsIndex) or isinstance(given, bool):
         raise InvalidArgument(f"{given!r} is not a version: versions are whole numbers from 0")
-    if not 0 <= given <= _NEWEST:
-        raise InvalidArgument(f"version {given} cannot exist: versions count from 0 and have 64 bits")
-    return given
+    version = index(given)
+    if not 0 <= version <= _NEWEST:
+        raise InvalidArgument(f"version {version} cannot exist: versions count from 0 and have 64 bits")
+    return version
 
 
 def _moment(given: object) -> datetime:

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import NotFound
 from lakewarden.planning.table_size import table_size
+from lakewarden.sql.results import Rows
 from lakewarden.table import TableClient
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, make_notes, notes
@@ -132,6 +133,21 @@ def test_a_moved_table_has_its_partitions_and_its_versions(lake: Lakehouse, ware
     _write(lake, 3, range(1))
     assert table_size(lake.warehouse, table.table).rows == len(KINDS)
     assert all(finding.passed for finding in lake.check()), lake.check()
+
+
+@pytest.mark.disk
+def test_a_version_of_the_past_is_pruned_by_partition(lake: Lakehouse) -> None:
+    _write(lake, 1)
+    kept = [path for path in _files(_place(lake)) if path.parent.name == "kind=.."]
+    _write(lake, 2)
+    for path in _files(_place(lake)):
+        if path not in kept:
+            path.unlink()
+    (found,) = lake.sql(f"SELECT id, n FROM {EVENTS} VERSION AS OF 1 WHERE kind = '..'")
+    assert isinstance(found, Rows)
+    assert found.to_pylist() == [{"id": KINDS.index(".."), "n": 1}]
+    with pytest.raises(NotFound, match="of the files of version 1 are missing"):
+        lake.table(EVENTS).read(version=1)
 
 
 def test_a_restore_names_the_files_of_partitions_again(lake: Lakehouse) -> None:
