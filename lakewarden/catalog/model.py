@@ -145,6 +145,7 @@ class Table:
     dropping: bool = False
     """Its drop has started: it is no longer visible, and its name and place are free once its data is removed."""
     move: Move | None = None
+    description: str = ""
 
     @property
     def storage_ids(self) -> frozenset[str]:

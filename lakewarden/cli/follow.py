@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def event_row(event: Event) -> Row:
-    from lakewarden.cli.values import json_row  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.sql.json_values import json_row  # imports Arrow, which a command that only prints its help does not need
 
     return {"kind": event.kind, "seq": event.seq, "row": json_row(event.row)}
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from lakewarden.scope import Scope, TableName
 
-Cell = str | int | float | bool | datetime | None | list["Cell"] | dict[str, "Cell"]
+Cell = str | int | float | bool | datetime | None | Sequence["Cell"] | Mapping[str, "Cell"]
 Row = Mapping[str, Cell]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

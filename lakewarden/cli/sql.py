@@ -101,7 +101,7 @@ def _json(result: Result) -> None:
 
 
 def _object(result: OneLine) -> Row:
-    from lakewarden.cli.values import json_rows  # imports Arrow, which a command that only prints its help does not need
+    from lakewarden.sql.json_values import json_rows  # imports Arrow, which a command that only prints its help does not need
     from lakewarden.sql.results import Affected, Rows, Started
 
     match result:
@@ -133,7 +133,7 @@ def _how_written(result: Affected) -> Row:
 
 def _table(result: Result, unnamed: str | None) -> None:
     """Prints a result for people. `unnamed` is the session's user where the command did not name one."""
-    from lakewarden.cli.values import json_rows  # as above
+    from lakewarden.sql.json_values import json_rows  # as above
     from lakewarden.sql.results import Affected, Events, Rows
 
     match result:

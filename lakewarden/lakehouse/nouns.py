@@ -17,6 +17,7 @@ from lakewarden.lakehouse.subscriptions import Subscriptions
 from lakewarden.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from lakewarden.k3 import K3
     from lakewarden.live.feed import Feeds
 
 
@@ -61,6 +62,13 @@ class Nouns:
     def subscriptions(self) -> Subscriptions:
         """Subscriptions to queries."""
         return Subscriptions(self.warehouse, self.sessions)
+
+    @cached_property
+    def k3(self) -> K3:
+        """K3's calls."""
+        from lakewarden.k3 import K3  # imports sqlglot and all operations
+
+        return K3(self._parts.services)
 
     @property
     def feeds(self) -> Feeds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,6 +34,10 @@ class Rows:
     @property
     def columns(self) -> list[str]:
         return list(self.table.column_names)
+
+    def first(self, limit: int) -> Rows:
+        """At most so many of them."""
+        return replace(self, table=self.table.slice(0, limit))
 
     def to_pylist(self) -> list[dict[str, object]]:
         """Every row as Python values by column."""

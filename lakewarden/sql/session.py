@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakewarden.access.gate import Principal
@@ -19,6 +19,7 @@ from lakewarden.sql.results import Result
 from lakewarden.sql.services import Services
 from lakewarden.sql.sessions import OpenSession
 from lakewarden.sql.shapes.table import Rules
+from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import UseNamespace
 from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.text_bounds import TextBounds
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 class SqlSession:
     """Made by `Lakehouse.session`. A namespace that USE chose stays chosen, and a freshness that SET chose."""
 
-    def __init__(self, services: Services, principal: Principal, rules: Rules = "native") -> None:
+    def __init__(self, services: Services, principal: Principal, rules: Rules = "native", namespace: str | None = None) -> None:
         self._services = services
         self._rules = rules
         warehouse = services.warehouse
         self._door = Door(principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
-        self._namespace: str | None = None
+        self._namespace = namespace
         self._freshness: Freshness = "strong"
         self._opened_at = warehouse.clock()
         self._number = services.sessions.add(self)
@@ -62,7 +63,22 @@ class SqlSession:
         each: Callable[[Result], None] | None = None,
     ) -> list[Result]:
         """As `Lakehouse.sql`."""
-        statements = [placed.statement for placed in parse(text, self._bounds)]
+        return self.run(self.parsed(text), freshness=freshness, wait=wait, files=files, each=each)
+
+    def parsed(self, text: str) -> list[Statement]:
+        """The statements of a text, for `run`. Raises as `parse`."""
+        return [placed.statement for placed in parse(text, self._bounds)]
+
+    def run(
+        self,
+        statements: Sequence[Statement],
+        *,
+        freshness: Freshness | None = None,
+        wait: bool = True,
+        files: Mapping[str, File] | None = None,
+        each: Callable[[Result], None] | None = None,
+    ) -> list[Result]:
+        """Checks and runs statements that were parsed before."""
         bound = bind_all(self._context(freshness, wait=wait), statements)
         uploads = uploads_for(statements, files or {}, self._services.warehouse.settings.files)
         results: list[Result] = []

@@ -68,7 +68,8 @@ def create_table(context: Context, statement: CreateTable) -> Done:
     kind = check_type(statement.type)
     options = options_of(statement.options)
     key, partition_by = _declared(statement, statement.primary_key), _declared(statement, statement.partition_by)
-    make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by)
+    at_once = context.rules == "k3"
+    make_table(context.warehouse, name, kind, statement.columns, key, options, partition_by, at_once=at_once)
     ignored = ignored_options(kind, options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return Done(f"table {name} created{note}")

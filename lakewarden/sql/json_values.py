@@ -1,4 +1,4 @@
-"""Converts a query's values to JSON (the output of `sql`)."""
+"""Converts a query's values to JSON, as `sql --format json` prints them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewarden.cli.output import Cell
+from lakewarden.sql.results import Rows
 
-if TYPE_CHECKING:
-    from lakewarden.sql.results import Rows
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
-def json_rows(rows: Rows) -> Iterator[dict[str, Cell]]:
+def json_rows(rows: Rows) -> Iterator[dict[str, Json]]:
     """Every row as an object."""
     return map(json_row, rows.to_pylist())
 
 
-def json_row(row: Mapping[str, object]) -> dict[str, Cell]:
+def json_row(row: Mapping[str, object]) -> dict[str, Json]:
     return {name: _value(value) for name, value in row.items()}
 
 
-def _value(value: object) -> Cell:
+def _value(value: object) -> Json:
     match value:
         case None | bool() | int() | str():
             return value

@@ -1,0 +1,61 @@
+"""Results of statements in K3's wire form."""
+
+from __future__ import annotations
+
+from lakewarden.errors import Internal
+from lakewarden.k3.values import exact
+from lakewarden.k3.wire import Wire, int64
+from lakewarden.sql.json_values import json_rows
+from lakewarden.sql.results import Affected, Result, Rows
+from lakewarden.strategies import QueryStrategy, ServedBy, WriteStrategy
+
+
+def written(table: str, result: Result, strategy: WriteStrategy | None = None) -> dict[str, Wire]:
+    """Args:
+    strategy: the call's, where it has one of its own.
+    """
+    if not isinstance(result, Affected):
+        raise Internal(f"a write of {table} answered {type(result).__name__}")
+    return wrote(
+        table,
+        result.rows,
+        strategy or result.strategy,
+        pending=result.pending_drain,
+        version=result.version,
+        warnings=result.warnings,
+    )
+
+
+def wrote(
+    table: str,
+    rows: int,
+    strategy: WriteStrategy,
+    *,
+    pending: bool,
+    version: int | None = None,
+    warnings: tuple[str, ...] = (),
+) -> dict[str, Wire]:
+    """Version 0 stands for none: what went through the write log has none yet."""
+    return {
+        "strategy": strategy.wire,
+        "rowsWritten": int64(rows),
+        "noop": rows == 0,
+        "pendingDrain": pending,
+        "version": int64(version or 0),
+        "targetTable": table,
+        "warnings": list(warnings),
+    }
+
+
+def queried(result: Rows, limit: int) -> dict[str, Wire]:
+    shown = result if result.table.num_rows <= limit else result.first(limit)
+    rows: list[Wire] = [exact(row) for row in json_rows(shown)]
+    return {
+        "columns": list(shown.columns),
+        "rows": rows,
+        "rowCount": int64(len(rows)),
+        "strategy": (result.strategy or QueryStrategy.UNSPECIFIED).wire,
+        "servedBy": (result.served_by or ServedBy.UNSPECIFIED).wire,
+        "strategyReason": result.strategy_reason or "",
+        "warnings": [],
+    }

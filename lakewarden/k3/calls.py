@@ -1,0 +1,99 @@
+"""What K3's calls share: the warehouse, the gate, and how buckets and tables are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from lakewarden.access.gate import OPERATOR, Principal, TableOf
+from lakewarden.access.rights import Act, TableAct
+from lakewarden.admin.session_gate import Door
+from lakewarden.catalog.engines import namespace_of, require_active
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.operations.reading.freshness import Freshness
+from lakewarden.scope import TableName
+from lakewarden.sql.results import Result
+from lakewarden.sql.services import Services
+from lakewarden.sql.session import SqlSession
+from lakewarden.sql.statements.base import Statement
+from lakewarden.state.audit import AuditLog
+from lakewarden.table import TableClient
+from lakewarden.warehouse import Warehouse, find_table, live_tables
+
+
+class Calls:
+    """A family of K3's calls, for one principal. A bucket is a namespace; its tables are the SHARED ones."""
+
+    def __init__(self, services: Services, principal: Principal = OPERATOR) -> None:
+        self._services = services
+        self._principal = principal
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self._services.warehouse
+
+    @cached_property
+    def _door(self) -> Door:
+        warehouse = self._warehouse
+        return Door(self._principal, AuditLog(warehouse.state, warehouse.clock, warehouse.new_id))
+
+    def _catalog(self, bucket: str, act: Act | None = None) -> Catalog:
+        """Raises:
+        NotFound: the bucket does not exist.
+        PermissionDenied: the principal may not.
+        """
+        if act is not None:
+            self._door.allow(act)
+        catalog = self._warehouse.catalog.read()
+        namespace_of(catalog, bucket)
+        return catalog
+
+    def _table(self, bucket: str, name: str, act: TableAct | None) -> Table:
+        """A table of a bucket.
+
+        Args:
+            act: what is to be done with its rows; None to look at the table itself.
+
+        Raises:
+            NotFound: the bucket or the table does not exist.
+            PermissionDenied, FailedPrecondition: the principal may not, or the bucket's engine is disabled.
+            Unsupported: it is no SHARED table.
+        """
+        table = find_table(self._catalog(bucket), TableName(bucket, name))
+        if table.type != "SHARED":
+            raise Unsupported(f"{table.name} is a {table.type} table; K3's calls are for SHARED tables")
+        if act is None:
+            self._door.allow("look at what exists")
+            return table
+        self._door.allow(act, table)
+        if act != "drop":
+            require_active(self._warehouse.catalog.read(), table.name)
+        return table
+
+    def _client(self, table: Table) -> TableClient:
+        return TableClient.of(self._warehouse, table).by(self._principal.user)
+
+    def _tables(self, catalog: Catalog, bucket: str) -> list[Table]:
+        return [table for table in live_tables(catalog) if table.name.namespace == bucket and table.type == "SHARED"]
+
+    def _session(self, bucket: str) -> SqlSession:
+        return SqlSession(self._services, self._principal, "k3", bucket)
+
+    def _check_active(self, catalog: Catalog, bucket: str, name: str, act: TableAct) -> None:
+        """Of a table that does not exist yet."""
+        self._door.allow(act, TableOf(TableName(bucket, name), "SHARED"))
+        require_active(catalog, TableName(bucket, name))
+
+    def _run(self, bucket: str, statement: Statement, freshness: Freshness = "strong") -> Result:
+        (result,) = self._session(bucket).run([statement], freshness=freshness)
+        return result
+
+
+def only(statements: Sequence[Statement]) -> Statement:
+    """Raises:
+    InvalidArgument: there is not exactly one statement.
+    """
+    if len(statements) != 1:
+        raise InvalidArgument(f"a call takes one statement, and this text has {len(statements)}: make a call for each")
+    return statements[0]

@@ -1,0 +1,122 @@
+"""`execute`: one statement of SQL in a bucket, by K3's rules (K3-60 to K3-101)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+from sqlglot import exp
+
+from lakewarden.catalog.evolution import DropColumn, RenameColumn
+from lakewarden.errors import Internal, InvalidArgument, Unsupported
+from lakewarden.k3.answers import queried, written
+from lakewarden.k3.calls import Calls, only
+from lakewarden.k3.tables import REPLACE
+from lakewarden.k3.wire import Wire, int64, member, whole
+from lakewarden.operations.reading.freshness import Freshness as Reading
+from lakewarden.planning.table_size import table_size
+from lakewarden.sql.results import Rows
+from lakewarden.sql.statements.base import OnTable, Statement
+from lakewarden.sql.statements.others import Declined
+from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
+from lakewarden.sql.statements.tables import AlterTable, CreateTable, CreateTableAs, DropTable
+from lakewarden.strategies import Freshness
+
+_READS: Mapping[Freshness, Reading] = {
+    Freshness.UNSPECIFIED: "eventual",
+    Freshness.EVENTUAL: "eventual",
+    Freshness.STRONG: "strong",
+    Freshness.OLTP_ONLY: "oltp_only",
+}
+_WRITES = (Insert, Overwrite, Update, Delete, Truncate, Merge)
+_DEFINES: Mapping[type[Statement], str] = {
+    CreateTable: "create_table",
+    CreateTableAs: "create_table_as_select",
+    AlterTable: "alter_table",
+    DropTable: "drop_table",
+}
+_PLACEHOLDER = "{table}"
+
+
+class Statements(Calls):
+    """The call for SQL."""
+
+    def execute(
+        self,
+        bucket: str,
+        sql: str,
+        freshness: object = Freshness.EVENTUAL.wire,
+        limit: object = 10_000,
+        table: str = "",
+    ) -> dict[str, Wire]:
+        """Runs one statement, whose tables are named without their bucket.
+
+        Args:
+            freshness: of a query, by K3's name; writes ignore it.
+            limit: the most rows that a query answers.
+            table: what `{table}` in the text means.
+
+        Raises:
+            InvalidArgument: several statements, or an argument that is not valid.
+            Unsupported: a statement that K3 does not take.
+        """
+        self._catalog(bucket)
+        reading, most = _READS[member(Freshness, "freshness", freshness)], whole("limit", limit)
+        if most < 0:
+            raise InvalidArgument(f"limit {most}: how many rows to answer, 0 or more")
+        statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
+        if isinstance(statement, (Query, Explain)):
+            return self._queried(bucket, statement, reading, most)
+        if isinstance(statement, _WRITES):
+            return written(statement.table.name, self._run(bucket, statement))
+        return self._defined(bucket, cast("OnTable", statement))
+
+    def _queried(self, bucket: str, statement: Query | Explain, reading: Reading, limit: int) -> dict[str, Wire]:
+        limited = replace(statement, query=_limited(statement.query, limit)) if isinstance(statement, Query) else statement
+        found = self._run(bucket, limited, reading)
+        if not isinstance(found, Rows):
+            raise Internal(f"a query answered {type(found).__name__}")
+        return queried(found, limit)
+
+    def _defined(self, bucket: str, statement: OnTable) -> dict[str, Wire]:
+        name, operation = statement.table.name, _DEFINES[type(statement)]
+        if isinstance(statement, (CreateTable, CreateTableAs)):
+            statement = _by_k3(statement)
+        self._run(bucket, statement)
+        answer: dict[str, Wire] = {"op": operation, "targetTable": name}
+        if operation == "drop_table":
+            return answer
+        size = table_size(self._warehouse, self._table(bucket, name, None))
+        return answer | {"version": int64(size.version or 0)}
+
+
+def _filled(text: str, table: str) -> str:
+    if _PLACEHOLDER in text and not table:
+        raise InvalidArgument(f"the text has {_PLACEHOLDER}, and no table is given for it")
+    return text.replace(_PLACEHOLDER, exp.to_identifier(table, quoted=True).sql("duckdb"))
+
+
+def _checked(statement: Statement) -> Statement:
+    """Raises:
+    Unsupported: K3 does not take the statement.
+    """
+    if isinstance(statement, AlterTable) and isinstance(statement.change, (DropColumn, RenameColumn)):
+        raise Unsupported("K3 drops and renames no column: make a new table, or use Lakewarden's own SQL")
+    if not isinstance(statement, (Query, Explain, *_WRITES, *_DEFINES)):
+        what = statement.what if isinstance(statement, Declined) else type(statement).__name__
+        raise Unsupported(f"{what}: execute takes queries, writes of rows, and CREATE, ALTER and DROP TABLE")
+    return statement
+
+
+def _by_k3(statement: CreateTable | CreateTableAs) -> CreateTable | CreateTableAs:
+    """A SHARED table, in which a later insert of a key wins."""
+    if statement.type != "SHARED":
+        raise Unsupported(f"a bucket has SHARED tables, not {statement.type} ones")
+    named = {key.upper() for key, _ in statement.options}
+    return replace(statement, options=(*statement.options, *(pair for pair in REPLACE.items() if pair[0] not in named)))
+
+
+def _limited(query: exp.Query, limit: int) -> exp.Query:
+    """The query with a limit of its own, or with that of the call."""
+    return query if query.args.get("limit") else cast("Callable[..., exp.Query]", query.limit)(limit)

@@ -1,0 +1,98 @@
+"""Tables of a bucket (K3-18 to K3-34)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakewarden.admin.create_table import make_table
+from lakewarden.catalog.engines import engine_id, namespace_of
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.clock import to_millis
+from lakewarden.delta.history import history
+from lakewarden.errors import NotFound
+from lakewarden.k3.calls import Calls
+from lakewarden.k3.columns import declared, shown
+from lakewarden.k3.enums import TableSource, TableStatus
+from lakewarden.k3.wire import Wire, int64, millis
+from lakewarden.operations.procedures.drop import drop_now
+from lakewarden.planning.table_size import table_size
+from lakewarden.scope import Scope, TableName
+
+REPLACE = {"ON_DUPLICATE": "replace"}
+"""Tables that K3's calls make: a later insert of a key wins (K3-99)."""
+
+
+class Tables(Calls):
+    """The calls about tables."""
+
+    def create_table(
+        self,
+        bucket: str,
+        name: str,
+        columns: Sequence[Mapping[str, object]],
+        partition_columns: Sequence[str] = (),
+        merge_keys: Sequence[str] = (),
+        description: str = "",
+    ) -> dict[str, Wire]:
+        """Creates a table, with its Delta table at version 0. Answers it.
+
+        Raises:
+            InvalidArgument, AlreadyExists, NotFound, FailedPrecondition: nothing was created.
+        """
+        self._check_active(self._catalog(bucket), bucket, name, "create")
+        made = declared(columns, merge_keys)
+        full = TableName(bucket, name)
+        warehouse = self._warehouse
+        make_table(warehouse, full, "SHARED", made, merge_keys, REPLACE, partition_columns, at_once=True, description=description)
+        return self.get_table(bucket, name)
+
+    def get_table(self, bucket: str, table: str) -> dict[str, Wire]:
+        """Raises:
+        NotFound: the bucket or the table does not exist.
+        """
+        return self._shown(self._catalog(bucket), self._table(bucket, table, None))
+
+    def list_tables(self, bucket: str) -> list[dict[str, Wire]]:
+        """Every table, in the order of creation."""
+        catalog = self._catalog(bucket, "look at what exists")
+        return [self._shown(catalog, table) for table in self._tables(catalog, bucket)]
+
+    def delete_table(self, bucket: str, table: str) -> dict[str, Wire]:
+        """Removes a table and its data; returns when they are gone."""
+        found = self._table(bucket, table, "drop")
+        drop_now(self._services.operator().workplace, found.name)
+        return {"tableId": _table_id(found), "bucket": bucket, "name": table, "deleted": True}
+
+    def _shown(self, catalog: Catalog, table: Table) -> dict[str, Wire]:
+        size = table_size(self._warehouse, table)
+        return {
+            "tableId": _table_id(table),
+            "bucket": table.name.namespace,
+            "engineId": engine_id(namespace_of(catalog, table.name.namespace)),
+            "name": table.name.name,
+            "description": table.description,
+            "columns": [shown(column) for column in table.schema.columns],
+            "partitionColumns": list(table.schema.partition_by),
+            "mergeKeys": list(table.schema.primary_key),
+            "source": TableSource.MANUAL.wire,
+            "deltaVersion": "" if size.version is None else int64(size.version),
+            "rowCount": int64(size.rows),
+            "sizeBytes": int64(size.bytes),
+            "status": TableStatus.ACTIVE.wire,
+            "createdAt": millis(table.created_at),
+            "updatedAt": int64(self._updated(catalog, table)),
+            "pipelineId": "",
+        }
+
+    def _updated(self, catalog: Catalog, table: Table) -> int:
+        """When the newest commit was made, in milliseconds; before the first, when the table was."""
+        created = to_millis(table.created_at)
+        try:
+            newest = history(self._warehouse.target(catalog, Scope(table.name, None)), limit=1)
+        except NotFound:
+            return created
+        return max(created, *(int(one.timestamp) for one in newest)) if newest else created
+
+
+def _table_id(table: Table) -> str:
+    return f"tbl_{table.id}"

@@ -1,0 +1,151 @@
+"""Maintenance, history and time travel (K3-102 to K3-118)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from lakewarden.delta.history import HistoryEntry
+from lakewarden.errors import InvalidArgument, ScopesFailed
+from lakewarden.k3.calls import Calls
+from lakewarden.k3.wire import Wire, int64, whole
+from lakewarden.operations.maintain import maintain_targets
+from lakewarden.operations.optimize.scope import OptimizeOptions
+from lakewarden.planning.table_size import table_size
+from lakewarden.report import ScopeReport
+from lakewarden.scope import Scope
+from lakewarden.specs import Request
+
+_MIB = 1 << 20
+_SAFE_HOURS = 168
+
+
+class Upkeep(Calls):
+    """The calls that maintain a table, and its history."""
+
+    def history(self, bucket: str, table: str, limit: object = 20, before_version: object = None) -> list[dict[str, Wire]]:
+        """The commits below `before_version`, newest first.
+
+        Raises:
+            InvalidArgument: a negative limit or version.
+        """
+        found = self._client(self._table(bucket, table, "read"))
+        before = None if before_version is None else whole("before_version", before_version)
+        return [_entry(one) for one in found.history(limit=whole("limit", limit), before_version=before)]
+
+    def optimize(
+        self, bucket: str, table: str, z_order_columns: Sequence[str] = (), target_file_size_mb: object = 128
+    ) -> dict[str, Wire]:
+        """Packs small files to the target size, partition by partition; with columns, clusters the rows by them.
+
+        Raises:
+            InvalidArgument: a column that does not exist, or by which the table is partitioned; a size that is not above 0.
+        """
+        found = self._table(bucket, table, "write")
+        size = whole("target_file_size_mb", target_file_size_mb)
+        if size <= 0:
+            raise InvalidArgument(f"target_file_size_mb {size}: a size above 0")
+        warehouse, at = self._warehouse, self._services.operator().workplace
+        options = OptimizeOptions(tuple(z_order_columns), warehouse.settings.maintenance.min_gain)
+        options.check(found.name, found.schema, warehouse.retention_hours(found))
+        target = replace(warehouse.target(warehouse.catalog.read(), Scope(found.name, None)), target_file_size=size * _MIB)
+
+        def work(job_id: str) -> list[ScopeReport]:
+            return maintain_targets(warehouse, at.run, [target], options, dry_run=False, job_id=job_id)
+
+        report = _only(at.as_job("optimize", {"tables": str(found.name)}, work, None))
+        metrics, total = report.metrics, table_size(warehouse, found)
+        done = report.outcome == "done"
+        return {
+            "version": int64(total.version or 0),
+            "optimizeType": "z_order" if z_order_columns else "compact",
+            "filesAdded": int64(metrics.get("files_added", 0) if done else 0),
+            "filesRemoved": int64(metrics.get("files_removed", 0) if done else 0),
+            "bytesAdded": int64(metrics.get("bytes_added", 0) if done else 0),
+            "bytesRemoved": int64(metrics.get("bytes_removed", 0) if done else 0),
+            "partitionsOptimized": int64(metrics.get("partitions_optimized", 1) if done else 0),
+            "totalConsideredFiles": int64(total.files - metrics.get("files_added", 0) + metrics.get("files_removed", 0))
+            if done
+            else int64(total.files),
+            "totalFilesSkipped": int64(total.files - metrics.get("files_added", 0) if done else total.files),
+        }
+
+    def vacuum(
+        self, bucket: str, table: str, retention_hours: object = _SAFE_HOURS, dry_run: bool = False, force: bool = False
+    ) -> dict[str, Wire]:
+        """Deletes the files that no version of the last hours needs; a dry run only lists them.
+
+        Raises:
+            InvalidArgument: fewer than 168 hours, without `force`.
+        """
+        found = self._table(bucket, table, "write")
+        hours = float(whole("retention_hours", retention_hours))
+        request = Request("vacuum", (str(found.name),), retain_hours=hours, force=force)
+        report = _only(self._look(request) if dry_run else self._done(request))
+        return {
+            "version": int64(table_size(self._warehouse, found).version or 0),
+            "dryRun": dry_run,
+            "filesDeleted": int64(0 if dry_run else report.metrics.get("files_deleted", 0)),
+            "bytesDeleted": int64(0 if dry_run else report.metrics.get("bytes_deleted", 0)),
+            "files": list(report.files),
+        }
+
+    def compact(self, bucket: str, table: str) -> dict[str, Wire]:
+        """Drains the write log into Delta now, by one commit; none where the log is empty."""
+        found = self._table(bucket, table, "flush")
+        reports = self._done(Request("flush", (str(found.name),)))
+        drained = sum(one.metrics["rows_upserted"] + one.metrics["rows_deleted"] for one in reports if one.outcome == "done")
+        return {
+            "version": int64(table_size(self._warehouse, found).version or 0),
+            "rowsDrained": int64(drained),
+            "pendingDrain": False,
+        }
+
+    def restore(self, bucket: str, table: str, version: object) -> dict[str, Wire]:
+        """Brings an earlier version back as a new one. What is in the write log is drained first.
+
+        Raises:
+            NotFound: the version does not exist, or its files were vacuumed; the message says which still work.
+        """
+        found = self._table(bucket, table, "write")
+        to = whole("version", version)
+        self._done(Request("restore", (str(found.name),), version=to))
+        return {"version": int64(table_size(self._warehouse, found).version or 0), "restoredVersion": int64(to)}
+
+    def _look(self, request: Request) -> list[ScopeReport]:
+        from lakewarden.execution.planner import Planner  # imports all operations
+
+        return _sound(Planner(self._services.operator()).look(request))
+
+    def _done(self, request: Request) -> list[ScopeReport]:
+        return _sound(self._services.operator().run(request))
+
+
+def _sound(reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+    """Raises:
+    ScopesFailed: the table's scope failed; the code is the fault's.
+    """
+    for report in reports:
+        if report.fault is not None:
+            raise ScopesFailed(report.fault.code, report.fault.message)
+    return list(reports)
+
+
+def _only(reports: Sequence[ScopeReport]) -> ScopeReport:
+    """A SHARED table has one scope."""
+    (report,) = _sound(reports)
+    return report
+
+
+def _entry(one: HistoryEntry) -> dict[str, Wire]:
+    return {
+        "version": int64(one.version),
+        "timestamp": one.timestamp,
+        "operation": one.operation,
+        "parameters": dict(one.parameters),
+        "operationMetrics": dict(one.operation_metrics),
+        "userMetadata": cast("dict[str, Wire]", one.user_metadata),
+        "engineInfo": one.engine_info,
+        "readVersion": int64(one.k3_read_version),
+    }

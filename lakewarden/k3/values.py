@@ -1,0 +1,146 @@
+"""Rows of K3's requests, as JSON has them, in the form that Lakewarden's own rows have; and values of answers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlglot import exp
+
+from lakewarden.catalog.model import SchemaColumn, TableSchema
+from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.sql.json_values import Json
+
+Row = Mapping[str, object]
+
+_EXACT = 1 << 53
+"""JSON readers keep whole numbers exact up to here; those beyond go as text."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str, object]]:
+    """Rows as dicts, or as the text of JSON objects.
+
+    Raises:
+        InvalidArgument: a row is no object, or has a column that the table does not have.
+        ConstraintViolation: a value has no form that its column takes.
+    """
+    return [native_row(schema, _object(row)) for row in rows]
+
+
+def native_row(schema: TableSchema, row: Row) -> dict[str, object]:
+    """Raises as `native_rows`."""
+    return {name: native_value(column_of(schema, name), value) for name, value in row.items()}
+
+
+def column_of(schema: TableSchema, name: str) -> SchemaColumn:
+    """Raises:
+    InvalidArgument: the table has no such column.
+    """
+    column = schema.column(name)
+    if column is None:
+        raise InvalidArgument(f"unknown column {name!r}; the columns are {', '.join(schema.names)}")
+    return column
+
+
+def native_value(column: SchemaColumn, value: object) -> object:
+    """Raises:
+    ConstraintViolation: the value has no form that the column takes. Ranges are checked where it is written.
+    """
+    if value is None or (read := _READERS.get(column.type.name)) is None:
+        return value
+    try:
+        return read(value)
+    except (ValueError, OverflowError) as error:
+        raise ConstraintViolation(f"column {column.name!r}: {value!r} is no {column.type} ({error})") from error
+
+
+def literal(column: SchemaColumn, value: object) -> exp.Expr:
+    """A value of a request as a literal of SQL; raises as `native_value`."""
+    found = native_value(column, value)
+    match found:
+        case None:
+            return exp.null()
+        case bool():
+            return exp.Boolean(this=found)
+        case int() | float():
+            return exp.Literal.number(found) if found >= 0 else exp.Neg(this=exp.Literal.number(-found))
+        case bytes():
+            return exp.func("FROM_HEX", exp.Literal.string(found.hex()))
+        case datetime():
+            return exp.cast(exp.Literal.string(found.isoformat()), "TIMESTAMPTZ")
+        case _:
+            return exp.Literal.string(found if isinstance(found, str) else json.dumps(found))
+
+
+def exact(value: Json) -> Json:
+    """A value of an answer: whole numbers beyond 2^53 as text."""
+    match value:
+        case bool():
+            return value
+        case int():
+            return value if -_EXACT <= value <= _EXACT else str(value)
+        case list():
+            return [exact(one) for one in value]
+        case dict():
+            return {name: exact(one) for name, one in value.items()}
+        case _:
+            return value
+
+
+def _object(row: Row | str) -> Row:
+    try:
+        found = json.loads(row) if isinstance(row, str) else row
+    except ValueError as error:
+        raise InvalidArgument(f"a row is an object, or its text: {row!r} is no JSON ({error})") from error
+    if not isinstance(found, Mapping):
+        raise InvalidArgument(f"a row is an object, with a value by column; {found!r} is none")
+    return found
+
+
+def _whole(value: object) -> object:
+    """`"128"` as 128: beyond 2^53 they have to be sent so."""
+    return int(value) if isinstance(value, str) else value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("JSON has no NaN and no infinity")
+    return value
+
+
+def _bytes(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"bytes are sent as base64: {error}") from error
+
+
+def _moment(value: object) -> object:
+    """Microseconds since the epoch, as a number or text; or a date with time."""
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and not text.lstrip("-").isdecimal():
+        return text
+    if isinstance(text, (float, bool)):
+        raise ValueError("a timestamp is whole microseconds since the epoch")
+    return _EPOCH + timedelta(microseconds=int(text)) if isinstance(text, (str, int)) else text
+
+
+def _document(value: object) -> object:
+    """Any JSON value; of text, the document that it is."""
+    return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
+
+
+_READERS: dict[str, Callable[[object], object]] = {
+    **dict.fromkeys(("SMALLINT", "INT", "BIGINT"), _whole),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _number),
+    "BYTES": _bytes,
+    "TIMESTAMP": _moment,
+    "JSON": _document,
+}

@@ -1,0 +1,61 @@
+"""K3's wire form of single values: int64 as text, times as milliseconds in text, enums by their full names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from lakewarden.clock import to_millis
+from lakewarden.errors import InvalidArgument
+from lakewarden.strategies import WireEnum
+
+Wire = str | int | float | bool | None | list["Wire"] | dict[str, "Wire"]
+"""A value of an answer, as JSON has it."""
+
+E = TypeVar("E", bound=WireEnum)
+
+_INT64 = 1 << 63
+
+
+def int64(value: int) -> str:
+    return str(value)
+
+
+def millis(moment: datetime) -> str:
+    return str(to_millis(moment))
+
+
+def whole(field: str, value: object) -> int:
+    """Reads an int64 of a request: `"128"` or 128.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    text = value.strip() if isinstance(value, str) else value
+    number = int(text) if isinstance(text, str) and text.lstrip("-").isdecimal() and text.isascii() else text
+    if isinstance(number, int) and not isinstance(number, bool) and -_INT64 <= number < _INT64:
+        return number
+    raise InvalidArgument(f"{field} {value!r} is no whole number: write 128, or '128'")
+
+
+def member(kind: type[E], field: str, value: object) -> E:
+    """Reads an enum of a request, by its full name or its number.
+
+    Raises:
+        InvalidArgument: there is no such member; the message lists the names.
+    """
+    names = kind.wires()
+    if isinstance(value, str) and value in names:
+        return names[value]
+    if isinstance(value, int) and not isinstance(value, bool) and value in set(names.values()):
+        return kind(value)
+    raise InvalidArgument(f"{field} {value!r} is unknown; it is one of {', '.join(names)}")
+
+
+def one_of(field: str, value: object, words: tuple[str, ...]) -> str:
+    """Raises:
+    InvalidArgument: the value is none of the words.
+    """
+    if value not in words:
+        raise InvalidArgument(f"{field} {value!r} is unknown; it is one of {', '.join(words)}")
+    return str(value)
