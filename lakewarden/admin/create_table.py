@@ -23,7 +23,6 @@ def make_table(
     partition_by: Sequence[str] = (),
     *,
     at_once: bool = False,
-    description: str = "",
 ) -> Table:
     """Args:
         at_once: begins the Delta table of a SHARED table too, whatever table it is.
@@ -58,7 +57,6 @@ def new_table(
         schemas=(declare(columns, primary_key, checked, partition_by),),
         log_id=warehouse.new_id(),
         created_at=warehouse.clock(),
-        description=description,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from lakewarden.admin.create_table import make_table
+from lakewarden.admin.create_table import add_new, new_table
 from lakewarden.catalog.engines import engine_id, namespace_of
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.clock import to_millis
@@ -41,9 +42,8 @@ class Tables(Calls):
         """
         self._check_active(self._catalog(bucket), bucket, name, "create")
         made = declared(columns, merge_keys)
-        full = TableName(bucket, name)
-        warehouse = self._warehouse
-        make_table(warehouse, full, "SHARED", made, merge_keys, REPLACE, partition_columns, at_once=True, description=description)
+        table = new_table(self._warehouse, TableName(bucket, name), "SHARED", made, merge_keys, REPLACE, partition_columns)
+        add_new(self._warehouse, replace(table, description=description), at_once=True)
         return self.get_table(bucket, name)
 
     def get_table(self, bucket: str, table: str) -> dict[str, Wire]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from posixpath import dirname
 from typing import cast
 
 from lakewarden.delta.history import HistoryEntry
@@ -55,20 +56,19 @@ class Upkeep(Calls):
             return maintain_targets(warehouse, at.run, [target], options, dry_run=False, job_id=job_id)
 
         report = _only(at.as_job("optimize", {"tables": str(found.name)}, work, None))
-        metrics, total = report.metrics, table_size(warehouse, found)
-        done = report.outcome == "done"
+        total, done = table_size(warehouse, found), report.outcome == "done"
+        metrics = report.metrics if done else {}
+        kept = total.files - metrics.get("files_added", 0)
         return {
             "version": int64(total.version or 0),
             "optimizeType": "z_order" if z_order_columns else "compact",
-            "filesAdded": int64(metrics.get("files_added", 0) if done else 0),
-            "filesRemoved": int64(metrics.get("files_removed", 0) if done else 0),
-            "bytesAdded": int64(metrics.get("bytes_added", 0) if done else 0),
-            "bytesRemoved": int64(metrics.get("bytes_removed", 0) if done else 0),
-            "partitionsOptimized": int64(metrics.get("partitions_optimized", 1) if done else 0),
-            "totalConsideredFiles": int64(total.files - metrics.get("files_added", 0) + metrics.get("files_removed", 0))
-            if done
-            else int64(total.files),
-            "totalFilesSkipped": int64(total.files - metrics.get("files_added", 0) if done else total.files),
+            "filesAdded": int64(metrics.get("files_added", 0)),
+            "filesRemoved": int64(metrics.get("files_removed", 0)),
+            "bytesAdded": int64(metrics.get("bytes_added", 0)),
+            "bytesRemoved": int64(metrics.get("bytes_removed", 0)),
+            "partitionsOptimized": int64(len({dirname(file) for file in report.files}) if done else 0),
+            "totalConsideredFiles": int64(kept + metrics.get("files_removed", 0)),
+            "totalFilesSkipped": int64(kept),
         }
 
     def vacuum(
