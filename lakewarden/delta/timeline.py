@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -128,18 +129,19 @@ class Timeline:
         return self.oldest if files <= present else whole
 
 
-def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObject]) -> Timeline:
+def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObject], at_once: int = 1) -> Timeline:
     """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to the start of the log.
 
     Args:
         listing: the objects below `_delta_log`, at least; it says when the store wrote each commit.
+        at_once: how many commits are read at once, some of them in vain.
     """
     stored = {found.key: to_millis(found.modified) for found in listing}
     entries: list[LogEntry] = []
     vacuum: CommitStamp | None = None
     finished: set[str] = set()
     floor = 0
-    for entry in walk(store, newest):
+    for entry in walk(store, newest, at_once):
         entries.append(replace(entry, stored=stored.get(commit_name(entry.version), _NEVER)))
         if entry.stamp is not None and entry.operation == VACUUM_END:
             finished.add(entry.stamp.job_id)
@@ -153,16 +155,23 @@ def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObjec
     return Timeline(tuple(reversed(entries)), newest, oldest, _kept(vacuum) if vacuum else frozenset())
 
 
-def walk(store: ObjectStore, newest: int) -> Iterator[LogEntry]:
-    """Reads the commits from `newest` back to the start of the log. Skips an emptied commit below a fence."""
-    for version in range(newest, -1, -1):
+def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry]:
+    """Reads the commits from `newest` back to the start of the log, so many at once. Ends at an emptied commit below a fence."""
+
+    def text_of(version: int) -> bytes:
         try:
-            text = store.get(commit_name(version))
+            return store.get(commit_name(version))
         except Missing:
-            return
-        if not text:
-            return
-        yield _entry(version, text)
+            return b""
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for first in range(newest, -1, -at_once):
+            versions = range(first, max(first - at_once, -1), -1)
+            texts = map(text_of, versions) if at_once == 1 else pool.map(text_of, versions)
+            for version, text in zip(versions, texts, strict=True):
+                if not text:
+                    return
+                yield _entry(version, text)
 
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:

@@ -17,6 +17,9 @@ from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
+_AT_ONCE = 16
+"""Commits that are read at once from an object store: of a table that is flushed each minute there are ten thousand a week."""
+
 
 def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
     """Opens that version, or the one that was the newest at that moment.
@@ -33,7 +36,8 @@ def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
         return open_numbered(target, as_of.version)
     newest = _newest(target)
     store = open_store(target.location)
-    timeline = read_timeline(store, newest.version, store.list(LOG))
+    at_once = 1 if target.on_disk else _AT_ONCE
+    timeline = read_timeline(store, newest.version, store.list(LOG), at_once)
     if as_of.moment > now and to_millis(as_of.moment) > (last := timeline.entries[-1].at):
         raise NotFound(
             f"{target.scope} as of {as_of}: that is still to come, and more may be written until then; its newest version"

@@ -59,6 +59,7 @@ def test_each_version_has_the_rows_that_it_had(tmp_path: Path) -> None:
     assert _rows(scope, 3) == newest
 
 
+@pytest.mark.both_stores
 def test_a_moment_means_the_version_that_was_the_newest_then(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     _timed(scope, 0, 10, 20)
