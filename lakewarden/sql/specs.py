@@ -297,6 +297,7 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "replace.truncate",
         Affected,
         requires=Requirement("updates", "TRUNCATE"),
+        audited=Audited("TRUNCATE_TABLE", "table", "table"),
     ),
     Merge: StatementSpec(
         "MERGE INTO t USING (VALUES …), (SELECT …) or a table AS s ON t.key = s.…"

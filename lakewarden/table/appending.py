@@ -19,6 +19,7 @@ from lakewarden.log.record import USER
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView
 from lakewarden.operations.files.changes import Filing, Held
+from lakewarden.operations.reading.keys import key_bounds
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.files import FileRef, Files, file_columns, references
 from lakewarden.storage.paths import check_user
@@ -146,7 +147,7 @@ class TableAppender:
 
     def _first_live(self, rows: pa.Table, user: str | None) -> Key | None:
         key = self.reader.table.schema.primary_key
-        live = self.reader.scan(Wanted(key), user)
+        live = self.reader.scan(Wanted(key, key_bounds(key, rows)), user)
         taken = rows.filter(matches(rows, live, key)) if live.num_rows else live
         return tuple(taken[name][0].as_py() for name in key) if taken.num_rows else None
 

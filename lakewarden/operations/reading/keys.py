@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Bound
@@ -93,3 +95,16 @@ def _bounds(primary_key: Sequence[str], keys: Sequence[Key]) -> tuple[Bound, ...
     """Of columns of whole numbers and of text; between the least and the greatest value."""
     columns = zip(primary_key, zip(*keys, strict=True), strict=True)
     return tuple(Bound(name, min(values), max(values)) for name, values in columns if type(values[0]) in (int, str))
+
+
+def key_bounds(primary_key: Sequence[str], rows: pa.Table) -> tuple[Bound, ...]:
+    """Where rows with the keys of these may be."""
+    return tuple(bound for name in primary_key if (bound := bound_of(name, rows.column(name))) is not None)
+
+
+def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
+    """Where a column of whole numbers or of text may be equal to one of these; None for other values, and for none."""
+    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type)):
+        return None
+    least = pc.min(values).as_py()
+    return None if least is None else Bound(name, least, pc.max(values).as_py())

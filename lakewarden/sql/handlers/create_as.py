@@ -13,8 +13,8 @@ from lakewarden.errors import AlreadyExists, LakewardenError, Unsupported
 from lakewarden.operations.procedures.drop import drop_now
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.define import options_of
-from lakewarden.sql.handlers.inferred import inferred_columns
-from lakewarden.sql.handlers.revision import fitted
+from lakewarden.sql.handlers.writing.inferred import inferred_columns
+from lakewarden.sql.handlers.writing.revision import fitted
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Done, Rows
 from lakewarden.sql.statements.tables import CreateTableAs

@@ -11,12 +11,14 @@ from sqlglot import exp
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.operations.reading.keys import key_bounds
+from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.intake import Rows
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.direct import append
-from lakewarden.sql.handlers.revision import changed, fitted, of_target, revision_query
-from lakewarden.sql.handlers.target import Target, column_of, columns_named, target_of
 from lakewarden.sql.handlers.values import rows_of_values
+from lakewarden.sql.handlers.writing.direct import append
+from lakewarden.sql.handlers.writing.revision import changed, fitted, of_target, revision_query
+from lakewarden.sql.handlers.writing.target import Target, column_of, columns_named, target_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.results import Affected
@@ -84,7 +86,8 @@ def _on_conflict(context: Context, statement: Insert, conflict: OnConflict, targ
             return fresh
         return pa.concat_tables([fresh, _merged(context, statement, conflict.assignments, target, live, rows)])
 
-    return target.affected(target.client.revise(decide, user=target.user, files=taken.files))
+    wanted = Wanted(bounds=key_bounds(schema.primary_key, rows))
+    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted, files=taken.files))
 
 
 def _check_conflict_columns(schema: TableSchema, conflict: OnConflict) -> None:

@@ -11,9 +11,9 @@ from sqlglot import exp
 from lakewarden.errors import ConstraintViolation
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.merge_branches import SOURCE, Branches, Delete, Insert, Update
-from lakewarden.sql.handlers.merge_on import bounds_of, key_pairs
-from lakewarden.sql.handlers.target import Target, target_of
+from lakewarden.sql.handlers.writing.merge_branches import SOURCE, Branches, Delete, Insert, Update
+from lakewarden.sql.handlers.writing.merge_on import bounds_of, key_pairs
+from lakewarden.sql.handlers.writing.target import Target, target_of
 from lakewarden.sql.queries import select
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Merge

@@ -7,9 +7,9 @@ import pyarrow as pa
 from lakewarden.operations.reading.scope import Wanted
 from lakewarden.rows.intake import Rows
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.direct import overwrite_directly
 from lakewarden.sql.handlers.insert import incoming
-from lakewarden.sql.handlers.target import Target, target_of
+from lakewarden.sql.handlers.writing.direct import overwrite_directly
+from lakewarden.sql.handlers.writing.target import Target, target_of
 from lakewarden.sql.results import Affected
 from lakewarden.sql.statements.rows import Overwrite, Truncate
 from lakewarden.table.intake import Revision

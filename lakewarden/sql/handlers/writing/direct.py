@@ -17,8 +17,8 @@ from lakewarden.rows.columns import single
 from lakewarden.rows.intake import Rows
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.revision import revised
-from lakewarden.sql.handlers.target import Target, wanted_by
+from lakewarden.sql.handlers.writing.revision import revised
+from lakewarden.sql.handlers.writing.target import Target, wanted_by
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.relations import SYSTEM

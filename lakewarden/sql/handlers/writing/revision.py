@@ -15,8 +15,8 @@ from lakewarden.errors import Unsupported
 from lakewarden.rows.columns import single
 from lakewarden.rows.defaults import Defaults
 from lakewarden.sql.context import Context
-from lakewarden.sql.handlers.target import Target, column_of, node_of
 from lakewarden.sql.handlers.values import is_default
+from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements.rows import Assignment
 

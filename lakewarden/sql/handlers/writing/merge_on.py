@@ -6,18 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import Unsupported
-from lakewarden.sql.handlers.target import Target
+from lakewarden.operations.reading.keys import bound_of
+from lakewarden.sql.handlers.writing.target import Target
 from lakewarden.sql.results import Rows
 from lakewarden.sql.statements.rows import Merge
-
-_BOUNDED = ("SMALLINT", "INT", "BIGINT", "TEXT")
-"""Types whose values in Arrow are compared as the table's are."""
 
 
 @dataclass(frozen=True)
@@ -106,20 +103,12 @@ def _bare(value: exp.Expr) -> exp.Expr:
 
 def bounds_of(keys: KeyPairs, source: Rows, schema: TableSchema) -> tuple[Bound, ...]:
     """Where the rows that the source may match are: rows beyond its own keys need not be read."""
-    return tuple(bound for name, value in keys.values.items() if (bound := _bound(name, value, source, schema)) is not None)
-
-
-def _bound(name: str, value: exp.Expr, source: Rows, schema: TableSchema) -> Bound | None:
-    column = schema.column(name)
-    if column is None or column.type.name not in _BOUNDED or not isinstance(value, exp.Column):
-        return None
-    found = next((at for at, each in enumerate(source.columns) if each.lower() == value.name.lower()), None)
-    values = None if found is None else source.table.column(found)
-    if values is None or not _alike(values.type, column.type.arrow):
-        return None
-    least, most = pc.min(values).as_py(), pc.max(values).as_py()
-    return None if least is None else Bound(name, least, most)
-
-
-def _alike(one: pa.DataType, other: pa.DataType) -> bool:
-    return (pa.types.is_integer(one) and pa.types.is_integer(other)) or (pa.types.is_string(one) and pa.types.is_string(other))
+    places = {name.lower(): place for place, name in enumerate(source.columns)}
+    found = []
+    for name, value in keys.values.items():
+        column = schema.column(name)
+        if column is not None and isinstance(value, exp.Column) and value.name.lower() in places:
+            values = source.table.column(places[value.name.lower()])
+            if pa.types.is_integer(values.type) == pa.types.is_integer(column.type.arrow):  # else DuckDB converts one of them
+                found.append(bound_of(name, values))
+    return tuple(bound for bound in found if bound is not None)
