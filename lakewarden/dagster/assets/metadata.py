@@ -17,6 +17,12 @@ from lakewarden.scope import Scope
 
 HISTORY_ENTRIES = 20
 
+VERSION = "delta/version"
+"""The version that the event's commit made. No two events of a partition have the same."""
+
+UNCHANGED_AT = "delta/unchanged_at"
+"""The version that an operation found, and left as it was."""
+
 Metadata = dict[str, dg.MetadataValue]
 
 
@@ -68,7 +74,7 @@ def _link(uri: str) -> dg.MetadataValue:
 def _numbers(report: ScopeReport, backlog: Backlog) -> Metadata:
     numbers = {"hot/backlog_bytes": backlog.bytes}
     if report.version is not None:
-        numbers["delta/version"] = report.version
+        numbers[VERSION] = report.version
     if report.state:
         numbers |= {
             "delta/num_files": report.state.files,

@@ -7,13 +7,16 @@ import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from lakewarden.dagster.assets.tables import build_table_specs
+from lakewarden.dagster.jobs import materialize as materialize_module
 from lakewarden.dagster.jobs.booking.unchanged import book_unchanged
-from lakewarden.dagster.jobs.flush import flush_job
+from lakewarden.dagster.jobs.flush import FlushConfig, flush_by, flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
+from lakewarden.dagster.jobs.record import record_job
 from lakewarden.dagster.jobs.runs.tags import OPERATION, SCOPES, TABLE, USER
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.lakehouse import Lakehouse
+from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import MESSAGES_KEY, ROOMS_KEY, materialized
@@ -95,7 +98,39 @@ def test_a_range_is_one_run_which_books_also_what_had_nothing_pending(known: str
     assert sorted(event.partition or "" for event in materialized(instance)) == ["ada", "bob"], "each once"
     assert booked["ada"].description == "flush: done"
     assert booked["bob"].description == "flush: done, nothing was pending"
-    assert booked["bob"].metadata["delta/version"].value == 2, "so that no later look takes it for behind"
+    assert booked["bob"].metadata["delta/unchanged_at"].value == 2
+
+
+def commits(instance: dg.DagsterInstance, user: str) -> list[object]:
+    """The versions of the commits that the user's events are of, oldest first."""
+    events = [event for event in materialized(instance) if event.partition == user][::-1]
+    return [event.metadata["delta/version"].value for event in events if "delta/version" in event.metadata]
+
+
+def test_a_commit_has_one_event_where_the_sensor_flushes_the_scope_at_once(
+    known: str, instance: dg.DagsterInstance, run_job: RunJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flushed_meanwhile(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
+        assert run_job(flush_job, {"scopes": {MESSAGES: ["ada"]}}).success
+        return flush_by(lake, config)
+
+    monkeypatch.setattr(materialize_module, "flush_by", flushed_meanwhile)
+    assert materialize(known, instance, partition=("ada", "bob")).success
+    assert (commits(instance, "ada"), commits(instance, "bob")) == ([2], [2])
+    assert materialized(instance)[0].description == "flush: done", "of bob"
+    assert sorted(event.partition or "" for event in materialized(instance)) == ["ada", "ada", "bob"], (
+        "a backfill waits for ada's"
+    )
+
+
+def test_a_scope_that_was_found_unchanged_is_still_behind_once(known: str, instance: dg.DagsterInstance, run_job: RunJob) -> None:
+    assert run_job(record_job).success
+    with Lakehouse.open(known) as lake:
+        lake.flush(MESSAGES, user="bob")
+    for _ in range(2):
+        assert materialize(known, instance, partition="bob").success
+        assert run_job(record_job).success
+    assert commits(instance, "bob") == [1, 2]
 
 
 def test_without_partitions_the_whole_table_is_flushed(known: str, instance: dg.DagsterInstance) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG
+from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, VERSION
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
@@ -23,12 +23,12 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.scope import Scope
 
-VERSION = "delta/version"
-
 Versions = frozenset[tuple[Scope, int | None]]
 
 _THREADS = 8
 _PAGE = 500
+_FEW = 20
+"""Scopes of which all events are read together: each has some twenty, and those of the last day."""
 _IN_PROCESS = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 _LOOKED_BACK = 20
@@ -97,7 +97,7 @@ def _scopes(lake: Lakehouse, table: Table, user: str | None) -> Iterator[Scope]:
 def booked_versions(
     instance: dg.DagsterInstance, mount: Mount, table: Table, users: Collection[str] | None = None
 ) -> dict[Scope, int]:
-    """The Delta version in each scope's newest event, or in those of the users' scopes."""
+    """The Delta version in the newest event of a commit of each scope, or of the users' scopes."""
     key = mount.asset_key(table.name)
     if table.type == "SHARED":
         newest = instance.fetch_materializations(key, limit=_LOOKED_BACK).records
@@ -111,6 +111,20 @@ def booked_versions(
         page = storage_ids[start : start + _PAGE]
         records = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=page), limit=_PAGE).records
         found.update(_versions(table, records))
+    unchanged = [user for user in newest_ids if Scope(table.name, user) not in found]
+    return {**found, **_before_unchanged(instance, table, key, unchanged)}
+
+
+def _before_unchanged(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey, users: Sequence[str]) -> Mapping[Scope, int]:
+    """The versions of scopes whose newest event is of no commit."""
+    found: dict[Scope, int] = {}
+    for start in range(0, len(users), _FEW):
+        wanted, cursor, more = dg.AssetRecordsFilter(key, asset_partitions=users[start : start + _FEW]), None, True
+        while more:
+            page = instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
+            for scope, version in _versions(table, page.records):
+                found.setdefault(scope, version)
+            cursor, more = page.cursor, page.has_more
     return found
 
 

@@ -10,7 +10,15 @@ from itertools import groupby
 import dagster as dg
 
 from lakewarden.dagster.assets.links import link, restore_form
-from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, Backlog, scope_metadata
+from lakewarden.dagster.assets.metadata import (
+    HISTORY_ENTRIES,
+    NO_BACKLOG,
+    UNCHANGED_AT,
+    VERSION,
+    Backlog,
+    Metadata,
+    scope_metadata,
+)
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.history import HistoryEntry, entries_of
@@ -35,6 +43,8 @@ class Booked:
     backlog: Backlog = NO_BACKLOG
     job_id: str = ""
     """Of the job that made the commit, where that was read from the table."""
+    of_commit: bool = True
+    """Whether the event stands for the commit of its version. Each commit has one such event."""
 
     @property
     def table(self) -> TableName:
@@ -58,8 +68,15 @@ def _event(mount: Mount, booked: Booked) -> AssetEvent:
         mount.asset_key(report.scope.table),
         partition=report.scope.user,
         description=f"{report.operation}: {report.outcome}" + (f", {report.reason}" if report.reason else ""),
-        metadata={**scope_metadata(report, booked.history, booked.backlog), **_restore_link(mount, report)},
+        metadata={**_metadata(booked), **_restore_link(mount, report)},
     )
+
+
+def _metadata(booked: Booked) -> Metadata:
+    found = scope_metadata(booked.report, booked.history, booked.backlog)
+    if not booked.of_commit and VERSION in found:
+        found[UNCHANGED_AT] = found.pop(VERSION)
+    return found
 
 
 def _restore_link(mount: Mount, report: ScopeReport) -> dict[str, dg.MetadataValue]:

@@ -28,7 +28,7 @@ NOTHING_PENDING = "nothing was pending"
 def book_unchanged(
     context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, scopes: Sequence[Scope], operation: Operation
 ) -> None:
-    """Books the scopes as they are. A retry books none again."""
+    """Books the scopes as they are: not the commits that made them so, which other runs book. A retry books none again."""
     before = _booked_by(context, mount) if context.retry_number else frozenset[Scope]()
     now = look(lake)
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -44,7 +44,7 @@ def _unchanged(now: Now, operation: Operation, scope: Scope) -> Booked:
     if table is not None:
         known = booked_commit(target, entries_of(table, 1)[0], table).report
         report = replace(report, version=known.version, state=known.state, finished_at=known.finished_at)
-    return Booked(report, backlog=now.backlogs.get(scope, NO_BACKLOG))
+    return Booked(report, backlog=now.backlogs.get(scope, NO_BACKLOG), of_commit=False)
 
 
 def _booked_by(context: dg.OpExecutionContext, mount: Mount) -> frozenset[Scope]:
