@@ -15,6 +15,7 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.schema import AssetEventTagsTable, SqlEventLogStorageTable
 from dagster._core.storage.runs.schema import KeyValueStoreTable, RunsTable
 
+from lakewarden.dagster.jobs.event_log.sqlite import shrink
 from lakewarden.dagster.jobs.event_log.sweeping import Storages
 from lakewarden.dagster.resources.alive import key_of
 
@@ -61,7 +62,10 @@ def _copies(storages: Storages, old: db.ColumnElement[bool]) -> int:
     copies = 0
     for run_id in storages.events.get_all_run_ids():
         with storages.events.run_connection(run_id) as connection:
-            copies += connection.execute(db.delete(_EVENTS).where(old)).rowcount
+            found = connection.execute(db.delete(_EVENTS).where(old)).rowcount
+        if found:
+            shrink(storages.events, run_id)
+        copies += found
     return copies
 
 

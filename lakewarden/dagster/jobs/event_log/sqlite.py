@@ -33,6 +33,12 @@ def relaxed(storage: EventLogStorage, run_id: str) -> Iterator[None]:
         yield
 
 
+def shrink(storage: SqliteEventLogStorage, run_id: str) -> None:
+    """Gives the free pages of a run's database back: an ended run fills them with nothing again."""
+    with closing(sqlite3.connect(storage.path_for_shard(run_id))) as connection:
+        connection.execute("VACUUM")
+
+
 @contextmanager
 def overwriting(storage: EventLogStorage) -> Iterator[None]:
     """Overwrites deleted data with zeros inside the block: SQLite would only mark its pages as free."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import dagster as dg
 import pytest
 import sqlalchemy as db
+from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._serdes import serialize_value
 
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.prune import prune_job
 from lakewarden.dagster.resources.alive import last_beat
+from lakewarden.lakehouse import Lakehouse
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
@@ -76,6 +79,21 @@ def test_a_runs_own_copy_goes_and_its_other_events_stay(flushed: RunJob, instanc
     kept = [kind for kind in before if kind is not dg.DagsterEventType.ASSET_MATERIALIZATION]
     assert [kind for kind in after if kind is not dg.DagsterEventType.ASSET_MATERIALIZATION] == kept
     assert events(instance) == {"ada": 3, "bob": 1}, "the assets' own events"
+
+
+@pytest.mark.parametrize("shipped_instance", ["sqlite"], indirect=True)
+def test_the_database_of_a_run_shrinks(chat: str, instance: dg.DagsterInstance) -> None:
+    storage = instance.event_log_storage
+    assert isinstance(storage, SqliteEventLogStorage), "Postgres has no database of a run"
+    run_job = runner(chat, instance)
+    with Lakehouse.open(chat) as lake:
+        lake.table(MESSAGES).write([{"id": 1, "content": "new", "user": f"u_{n}"} for n in range(20)], user_column="user")
+    assert run_job(flush_job, {"tables": [MESSAGES]}).success
+    (run,) = instance.get_runs(dg.RunsFilter(job_name="flush_job"))
+    shard = Path(storage.path_for_shard(run.run_id))
+    before = shard.stat().st_size
+    assert run_job(prune_job, {"events": 20, "hours": 0.0}).success
+    assert before - shard.stat().st_size > 20 * 3_000
 
 
 @pytest.mark.usefixtures("flushed")
