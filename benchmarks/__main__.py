@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import booking, flush, flush_requests, growth, maintenance, million, object_store, query, quiet, write
+from benchmarks import booking, floor, flush, flush_requests, growth, maintenance, million, object_store, query, quiet, write
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking", "object_store")
+NAMES = ("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking", "object_store")
 _BY_DEFAULT = NAMES[:-1]
 """Without the one that needs a process of its own: its session has other JARs."""
 
@@ -36,7 +36,13 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
     if name == "object_store":  # with a session of its own, which must be the process's first: run it alone
         return object_store.run(scale, place)
     spark = start_session(SparkSettings())
-    of = {"booking": booking.run, "flush": flush.run, "growth": growth.run, "maintenance": maintenance.run}
+    of = {
+        "booking": booking.run,
+        "floor": floor.run,
+        "flush": flush.run,
+        "growth": growth.run,
+        "maintenance": maintenance.run,
+    }
     return of[name](scale, place, spark)
 
 

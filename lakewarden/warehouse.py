@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -147,7 +148,16 @@ class Warehouse:
         target = self.bare_target(catalog, table, user)
         if target.floor is None:
             return target
-        return replace(target, known=floor_at(target.floor).look(RECENT_SECONDS).known(target.mark))
+        return replace(target, known=floor_at(target.floor).known((target.mark,), RECENT_SECONDS).get(target.mark))
+
+    def read_ahead(self, table: Table, users: Iterable[str | None]) -> None:
+        """Reads what the state knows of these scopes at once; for each of them `target_of` then reads nothing.
+
+        Raises:
+            Corrupt: the table's floor cannot be read.
+        """
+        if self.identifies:
+            floor_at(self.floor(table)).known([self.erasures.mark(user or "") for user in users], RECENT_SECONDS)
 
     def bare_target(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same without the floor of the scope's table, and reads nothing."""

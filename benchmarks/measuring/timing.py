@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median, quantiles
 from time import perf_counter
 from typing import ParamSpec
@@ -22,6 +22,15 @@ def quiet_seconds(work: Callable[P, object], *given: P.args, **named: P.kwargs) 
     """As `seconds`, after a sync: the call does not pay for dirty pages of earlier work."""
     os.sync()
     return seconds(work, *given, **named)
+
+
+def rounds_within(most: int, enough: float) -> Iterator[int]:
+    """Numbers of rounds: at least one, and none that begins after so many seconds, so that a busy machine ends as well."""
+    begun = perf_counter()
+    for number in range(most):
+        if number and perf_counter() - begun > enough:
+            return
+        yield number
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

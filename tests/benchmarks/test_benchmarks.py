@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, flush, flush_requests, growth, maintenance, million, query, quiet, write
+from benchmarks import booking, data, floor, flush, flush_requests, growth, maintenance, million, query, quiet, write
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -74,7 +74,9 @@ def test_quiet(operation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("benchmark", [flush.run, growth.run, maintenance.run], ids=["flush", "growth", "maintenance"])
+@pytest.mark.parametrize(
+    "benchmark", [flush.run, floor.run, growth.run, maintenance.run], ids=["flush", "floor", "growth", "maintenance"]
+)
 def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) -> None:
     assert callable(benchmark)
     section: Section = benchmark(TINY, tmp_path, spark)

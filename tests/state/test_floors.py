@@ -50,6 +50,76 @@ def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
     assert look.known(mark("w")) is None
 
 
+class Ranged(LocalObjects):
+    """Counts what is read, whole objects and ranges."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+        self.whole = 0
+        self.ranges: list[tuple[int, int]] = []
+
+    def get(self, key: str) -> bytes:
+        self.whole += 1
+        return super().get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self.ranges.append((start, length))
+        return super().get_range(key, start, length)
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranged:
+    """A floor with one object in blocks of four scopes; four hashes begin alike, and stand in two blocks."""
+    monkeypatch.setattr("lakewarden.state.floors.floor._SMALL", 0)
+    monkeypatch.setattr("lakewarden.state.floors.blocks.SCOPES", 4)
+    alike = {f"{'7f' * 4}{number:024x}": Known(1, number, number) for number in range(4)}
+    others = {mark(number): Known(2, number, number) for number in range(62)}
+    Floor(LocalObjects(str(tmp_path)), PREFIX).add(9, alike | others)
+    assert sum(each < "7f" * 4 for each in others) % 4, "they would stand in one block"
+    return Ranged(tmp_path)
+
+
+def test_of_a_large_object_the_blocks_of_few_scopes_are_read(large: Ranged) -> None:
+    everything = Floor(large, PREFIX).look().all()
+    large.whole = 0
+    for row in range(len(everything)):
+        floor, one = Floor(large, PREFIX), everything.mark(row)
+        assert floor.known([one]) == {one: everything.get(one)}
+        large.ranges.clear()
+        assert floor.known([one], within=60) == {one: everything.get(one)}
+        assert large.ranges == [], "what was read is remembered"
+    assert Floor(large, PREFIX).known([mark("nobody"), "0" * 32, "f" * 32]) == {}
+    assert large.whole == 0
+
+
+def test_of_many_scopes_it_is_read_whole(large: Ranged) -> None:
+    floor = Floor(large, PREFIX)
+    assert len(floor.known([mark(number) for number in range(62)])) == 62
+    assert large.whole == 1
+
+
+def test_what_came_since_is_known_beside_the_blocks(large: Ranged) -> None:
+    floor = Floor(large, PREFIX)
+    assert floor.known([mark(1)])[mark(1)].version == 2
+    floor.add(10, {mark(1): Known(3, 500, 7)})
+    Floor(large, PREFIX).add(11, {mark(2): Known(4, 600, 7)})
+    assert floor.known([mark(1), mark(2)], within=60)[mark(1)].version == 3
+    assert floor.known([mark(2)])[mark(2)].version == 4
+
+
+def test_a_block_that_is_damaged_is_corrupt(large: Ranged) -> None:
+    (stored,) = large.list(PREFIX)
+    data = bytearray(large.get(stored.key))
+    at = data.index(bytes.fromhex(f"{'7f' * 4}{0:024x}"))
+    data[at : at + 16] = bytes(16)
+    large.put(stored.key, bytes(data))
+    first = min(mark(number) for number in range(62))
+    assert Floor(large, PREFIX).known([first])
+    large.put(stored.key, bytes(data[: at - 200]))
+    with pytest.raises(Corrupt, match="cannot be read"):
+        Floor(large, PREFIX).known([f"{'7f' * 4}{3:024x}"])
+
+
 def test_objects_go_when_the_one_that_has_them_all_is_there(tmp_path: Path) -> None:
     class Full(LocalObjects):
         full = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -237,6 +238,7 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: s
     dropped meanwhile has none."""
     flush, planned_at = warehouse.settings.flush, system_clock()
     tasks, held = [], []
+    _read_ahead(warehouse, due)
     for one in due:
         table = catalog.tables.get(one.scope.table)
         if table is None or table.log_id != one.table.log_id or table.dropping:
@@ -250,6 +252,17 @@ def _tasks(warehouse: Warehouse, catalog: Catalog, due: Sequence[Due], job_id: s
         where = (warehouse.state.uri, table.log_id)
         tasks.append(FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, planned_at))
     return tasks, held
+
+
+def _read_ahead(warehouse: Warehouse, due: Sequence[Due]) -> None:
+    """Reads what the state knows of the scopes, each table's at once."""
+    tables = {one.table.id: one.table for one in due}
+    users: dict[str, list[str | None]] = defaultdict(list)
+    for one in due:
+        users[one.table.id].append(one.scope.user)
+    for id_, table in tables.items():
+        with suppress(Corrupt):  # as each of its scopes will say
+            warehouse.read_ahead(table, users[id_])
 
 
 def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
+from itertools import chain
 from typing import TypeVar
 
 from lakewarden.clock import NewId, random_id
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.state.floors.blocks import BlockCache
 from lakewarden.state.floors.entries import NOTHING, FloorLocation, Known
 from lakewarden.state.floors.known_scopes import KnownScopes
-from lakewarden.state.floors.objects import Head, Part, encoded, highest, is_part, position_in, read_head, read_part
+from lakewarden.state.floors.objects import Head, Part, encoded, highest, is_part, position_in, read_block, read_head, read_part
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -32,6 +34,9 @@ _JOINED = 4
 
 _ABSORBED = 512
 """Names of absorbed objects that an object lists, in half of its head: those of so many jobs (`state.floors.whole`)."""
+
+_SMALL = 1 << 20
+"""Bytes up to which an object is read whole, whichever scope of it is looked up."""
 
 _ATTEMPTS = 20
 
@@ -92,6 +97,9 @@ class Floor:
         """Returns the bytes of the objects in the last listing, and of those added since."""
         self._others: tuple[str, ...] = ()
         self._looked: tuple[float, FloorLook] | None = None
+        self._listed: float | None = None
+        """When `known` listed the objects last."""
+        self._blocks = BlockCache()
         self._lock = threading.Lock()
 
     @property
@@ -119,11 +127,48 @@ class Floor:
                 self._looked = (now, recent)
             return recent
 
+    def known(
+        self, marks: Collection[str], within: float = 0.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> dict[str, Known]:
+        """Returns what `look` would know of these scopes; of large objects it reads only the blocks that may have them.
+
+        Raises:
+            Corrupt: what has to be read of an object cannot be.
+        """
+        now = monotonic()
+        with self._lock:
+            recent = self._recent(now, within)
+            if recent is not None:
+                return {mark: known for mark in marks if (known := recent.known(mark)) is not None}
+            parts = self._lately(now, within, lambda key: self._some(key, marks))
+            self._parts = {key: part for key, part in self._parts.items() if key in parts}
+        found: dict[str, Known] = {}
+        for part in chain.from_iterable(parts.values()):
+            for mark in marks:
+                if (known := part.get(mark)) is not None:
+                    found[mark] = found[mark].joined(known) if mark in found else known
+        return found
+
+    def _some(self, key: str, marks: Collection[str]) -> list[KnownScopes]:
+        """The notes of an object among which are those of the scopes."""
+        if key not in self._parts:
+            head = self._head(key) if self._sizes[key] > _SMALL else Head()
+            numbers = [] if head.blocks is None else head.blocks.numbers(marks)
+            if head.blocks is not None and 2 * len(numbers) <= len(head.blocks):
+                self._heads[key] = head
+                return self._blocks.of(key, numbers, lambda number: read_block(self._store, key, head, number))
+            self._parts[key] = self._part(key)
+        return [self._parts[key].scopes]
+
     def storages(self, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> Mapping[str, int]:
         """Returns the positions that were seen on storages (`FloorLook.storages`) without reading notes. Raises as `look`."""
+        now = monotonic()
         with self._lock:
-            recent = self._recent(monotonic(), within)
-            return highest(head.storages for head in self._every(self._head).values()) if recent is None else recent.storages
+            recent = self._recent(now, within)
+            if recent is not None:
+                return recent.storages
+            self._heads = self._lately(now, within, self._head)
+            return highest(head.storages for head in self._heads.values())
 
     def _recent(self, now: float, within: float) -> FloorLook | None:
         return None if self._looked is None or not within or now - self._looked[0] > within else self._looked[1]
@@ -170,7 +215,7 @@ class Floor:
             last = max(map(position_in, unreadable))
             self._store.create(self._key(last), encoded(known, storages, ()))
             self._store.delete(unreadable)
-            self._looked = None
+            self._looked = self._listed = None
 
     def add(self, position: int, known: Mapping[str, Known] | KnownScopes, storages: Mapping[str, int] | None = None) -> None:
         """Notes what is known of scopes (by keyed hash), and that the log existed up to the position; durable when it
@@ -199,18 +244,26 @@ class Floor:
         """Removes the whole floor, with its table."""
         with self._lock:
             self._store.delete([*self._list(), *self._others])
-            self._parts, self._heads, self._sizes, self._looked = {}, {}, {}, None
+            self._parts, self._heads, self._sizes, self._looked, self._listed = {}, {}, {}, None, None
 
     def _read(self) -> FloorLook:
         self._parts = self._every(self._part)
         return _joined(self._parts)
 
-    def _every(self, read: Callable[[str], T]) -> dict[str, T]:
+    def _lately(self, now: float, within: float, read: Callable[[str], T]) -> dict[str, T]:
+        """As `_every`, of the objects of a listing that is at most `within` seconds old."""
+        old = self._listed is not None and within > 0 and now - self._listed <= within
+        found = self._every(read, list(self._sizes) if old else None)
+        self._listed = self._listed if old else now
+        return found
+
+    def _every(self, read: Callable[[str], T], keys: list[str] | None = None) -> dict[str, T]:
+        """What is read of each object; of those of a listing before, if none of them is gone."""
         for _ in range(_ATTEMPTS):
             try:
-                return {key: read(key) for key in self._list()}
+                return {key: read(key) for key in (self._list() if keys is None else keys)}
             except Missing:
-                continue  # it was merged into another object since the listing
+                keys = None  # it was merged into another object since the listing
         raise Conflict(f"{self._store.uri}/{self._prefix} changed {_ATTEMPTS} times while it was read; try again")
 
     def _key(self, last: int) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from lakewarden.errors import Corrupt
+from lakewarden.state.floors.blocks import Blocks, block_in, packed
 from lakewarden.state.floors.entries import NEVER
 from lakewarden.state.floors.known_scopes import KnownScopes, Numbers
 from lakewarden.storage.objects import ObjectStore
@@ -18,6 +19,7 @@ from lakewarden.storage.objects import ObjectStore
 _STORAGES = b"storages"
 _ABSORBED = b"absorbed"
 _SUMMARY = b"summary"
+_BLOCKS = b"blocks"
 
 _HEAD = 64 << 10
 """Bytes that are read of an object for its head: enough for the schema and what is said in it."""
@@ -63,6 +65,10 @@ class Head:
     """Names of objects whose notes it has, as far as another one may still count on them (`state.floors.whole`)."""
     summary: Summary | None = None
     """None in objects of earlier releases."""
+    blocks: Blocks | None = None
+    """None in small objects, and in those of earlier releases."""
+    bytes: int = 0
+    """Of the head."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +85,12 @@ def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable
         _ABSORBED: json.dumps(sorted(absorbed)).encode(),
         _SUMMARY: json.dumps(asdict(Summary.of(scopes))).encode(),
     }
-    table = scopes.table.replace_schema_metadata(said)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+
+    def head(blocks: Blocks | None) -> pa.Schema:
+        more = {} if blocks is None else {_BLOCKS: json.dumps(asdict(blocks)).encode()}
+        return scopes.table.schema.with_metadata(said | more)
+
+    return packed(scopes.table, head)
 
 
 def read_part(store: ObjectStore, key: str) -> Part:
@@ -104,8 +111,22 @@ def read_head(store: ObjectStore, key: str) -> Head:
     """Raises as `read_part`."""
     data = store.get_range(key, 0, _HEAD)
     try:
-        return _head(pa.ipc.read_schema(pa.py_buffer(data)))
+        return replace(_head(pa.ipc.read_schema(pa.py_buffer(data))), bytes=8 + int.from_bytes(data[4:8], "little"))
     except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
+        raise unreadable(store, key, error) from error
+
+
+def read_block(store: ObjectStore, key: str, head: Head, number: int) -> KnownScopes:
+    """The notes of one block of an object with this head. Raises as `read_part`."""
+    assert head.blocks is not None, "an object in blocks"
+    size = head.blocks.size
+    data = store.get_range(key, head.bytes + number * size, size)
+    try:
+        found = block_in(data)
+        if not head.blocks.begins(number, found.mark(0)):
+            raise ValueError(f"block {number} begins with {found.mark(0)}")
+        return found
+    except (pa.ArrowException, ValueError, IndexError, KeyError, TypeError, OSError) as error:
         raise unreadable(store, key, error) from error
 
 
@@ -133,8 +154,14 @@ def highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _head(schema: pa.Schema) -> Head:
     said = schema.metadata or {}
-    storages, absorbed, summary = (json.loads(said.get(name, b"null")) for name in (_STORAGES, _ABSORBED, _SUMMARY))
-    return Head(storages or {}, tuple(absorbed or ()), None if summary is None else msgspec.convert(summary, Summary))
+    names = (_STORAGES, _ABSORBED, _SUMMARY, _BLOCKS)
+    storages, absorbed, summary, blocks = (json.loads(said.get(name, b"null")) for name in names)
+    return Head(
+        storages or {},
+        tuple(absorbed or ()),
+        None if summary is None else msgspec.convert(summary, Summary),
+        None if blocks is None else msgspec.convert(blocks, Blocks),
+    )
 
 
 def _lowest(column: Numbers) -> int:

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from lakewarden.clock import system_clock
 from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
+from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.target import ScopeTarget
 from tests.delta.kept.test_attacks import _agrees, _flush, _named, _rows, _stranger, _swept, _text
 from tests.delta.kept.test_signed import KEY
-from tests.delta.scopes import target
+from tests.delta.scopes import table_of, target
 from tests.fixtures.bucket import AnyPath
 
 pytestmark = pytest.mark.both_stores
@@ -49,6 +51,11 @@ def test_the_manifest_counts_what_it_does_not_list(scope: ScopeTarget) -> None:
     _flush(scope, 30, 0, 100, 200)  # in place of all three
     assert len(json.loads(_text(scope))["segments"]) == 1
     assert KEPT_VERSIONS.get(KEY) is None
+
+
+def test_a_summary_is_not_written_again(scope: ScopeTarget) -> None:
+    _files(scope, 0, 10, 20)
+    assert not refresh_manifest(scope, table_of(scope), system_clock())
 
 
 def test_who_made_the_version_knows_it_and_others_open_it(scope: ScopeTarget) -> None:

@@ -15,6 +15,7 @@ from lakewarden.report import ScopeReport
 from lakewarden.settings import CompactionSettings, Settings
 from lakewarden.state.floors.floor import floor_at
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from tests.fixtures.children import ended, start
 from tests.fixtures.lakes import NOTES, Rows, eventual, make_notes, notes, strong
 
 SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
@@ -87,6 +88,46 @@ def test_a_state_is_lost_while_everything_runs(request: pytest.FixtureRequest, p
             assert {user: strong(table, user) for user in USERS} == expected
             if turn % 4 == 0:
                 old = _copy(state)
+        lake.flush()
+        _right_again(lake)
+        assert {user: eventual(table, user) for user in USERS} == expected
+
+
+ACTS: dict[str, Callable[[Lakehouse], object]] = {
+    "flush": lambda lake: lake.flush(),
+    "compact": lambda lake: lake.compact(),
+    "vacuum": lambda lake: lake.vacuum(dry_run=False),
+}
+
+
+def _works(uri: str, act: str) -> None:
+    """What another process does meanwhile."""
+    with Lakehouse.open(uri, settings=SETTINGS) as lake:
+        for _ in range(8):
+            assert _faults([ACTS[act](lake)]) <= {"CONFLICT"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "seed"), [("disk", 1), ("minio", 3)])
+@pytest.mark.disk
+def test_a_state_is_lost_while_other_processes_work(request: pytest.FixtureRequest, place: str, seed: int) -> None:
+    """Each knows what it read before, and nothing of what the others did."""
+    uri = request.getfixturevalue("warehouse_uri" if place == "disk" else "s3_warehouse_uri")
+    chance, expected, losses = random.Random(seed), {user: Rows() for user in USERS}, 0
+    with Lakehouse.open(uri, settings=SETTINGS) as lake:
+        table, state, old = make_notes(lake), lake.warehouse.state, Kept()
+        children = [start(_works, uri, act) for act in ("flush", "flush", "compact", "vacuum")]
+        while any(child.is_alive() for child in children):
+            for user in chance.sample(USERS, 2):
+                rows = dict.fromkeys(chance.sample(range(8), 2), f"{losses}")
+                table.write(notes(rows), user=user)
+                expected[user] |= rows
+            chance.choice(LOSSES[:3])(state, old)
+            losses += 1
+            old = _copy(state) if losses % 4 == 0 else old
+        assert [ended(child) for child in children] == [0, 0, 0, 0]
+        assert {user: strong(table, user) for user in USERS} == expected
+        assert losses > 2, "the processes were done too soon for anything to be lost"
         lake.flush()
         _right_again(lake)
         assert {user: eventual(table, user) for user in USERS} == expected
