@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import NotFound
@@ -15,6 +16,8 @@ from lakewarden.sql.results import Rows
 from lakewarden.table import TableClient
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, make_notes, notes
+
+pytestmark = pytest.mark.slow
 
 EVENTS = "app.events"
 COLUMNS = [Column("id", "BIGINT"), Column("kind", "TEXT"), Column("n", "INT")]
@@ -162,6 +165,23 @@ def test_a_restore_names_the_files_of_partitions_again(lake: Lakehouse) -> None:
     assert set(_cold(lake.table(EVENTS)).values()) == {"moved"}
     theirs = DeltaTable(str(_place(lake))).to_pyarrow_table()
     assert (set(theirs["kind"].to_pylist()), set(theirs["m"].to_pylist())) == ({"moved"}, {2})
+
+
+def test_files_of_another_program_in_partitions_are_kept_and_packed(lake: Lakehouse, clock: Clock) -> None:
+    _write(lake, 1)
+    theirs = {100 + place: kind for place, kind in enumerate(KINDS[:11])}
+    columns = {"id": pa.array(theirs, pa.int64()), "kind": pa.array(theirs.values(), pa.string())}
+    rest = {"n": pa.array([5] * len(theirs), pa.int32()), "_seq": pa.nulls(len(theirs), pa.int64())}
+    write_deltalake(str(_place(lake)), pa.table(columns | rest), mode="append")
+    every = dict(enumerate(KINDS)) | theirs
+    assert _cold(lake.table(EVENTS)) == every
+    assert all(finding.passed for finding in lake.check())
+    (packed,) = lake.optimize(EVENTS)
+    assert (packed.metrics["files_added"], packed.metrics["files_removed"]) == (len(theirs), 2 * len(theirs))
+    clock.ahead = _WEEK
+    (report,) = lake.vacuum(EVENTS, dry_run=False)
+    assert (report.metrics["files_deleted"], len(_files(_place(lake)))) == (2 * len(theirs), len(KINDS))
+    assert _cold(lake.table(EVENTS)) == every
 
 
 def test_a_repair_brings_back_rows_of_partitions(lake: Lakehouse) -> None:

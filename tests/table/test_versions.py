@@ -51,6 +51,7 @@ def test_a_version_is_a_users_own_and_its_columns_are_those_of_delta(lake: Lakeh
         table.read(user="ann", version=0, timestamp=first)
 
 
+@pytest.mark.slow
 def test_after_a_restore_and_an_erasure(lake: Lakehouse) -> None:
     table = lake.table(NOTES)
     for text in ("first", "second"):
