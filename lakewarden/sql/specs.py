@@ -311,8 +311,8 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         requires=Requirement("updates", "MERGE"),
     ),
     Query: StatementSpec(
-        "SELECT …",
-        "reads rows",
+        "SELECT … [FROM t VERSION AS OF v or TIMESTAMP AS OF 'text' …]",
+        "reads rows, or those of a version of the past",
         _SELECTS,
         "read",
         "query.query",
