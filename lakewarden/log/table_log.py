@@ -115,7 +115,7 @@ class TableLog(LogReader, Protocol):
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
-        together share a segment.
+        together share a segment. One user's rows become visible together, however many; of many users, those of a segment do.
 
         `after` makes it conditional: `position_of(view.end)` of the view that was read, after which the rows must
         come directly (a caller that reads before it writes could otherwise overwrite a write that it has not seen). Appends of
@@ -124,7 +124,8 @@ class TableLog(LogReader, Protocol):
 
         Raises:
             Conflict: another write came after `after`; nothing was written.
-            PartlyAppended: of several segments, the first ones were appended.
+            InvalidArgument: more rows than one position can number; nothing was written.
+            PartlyAppended: rows of many users became several segments, and the first ones were appended.
             BeingErased: rows of these users are not accepted now.
             NotFound: the table was dropped.
             Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
@@ -147,7 +148,7 @@ class TableLog(LogReader, Protocol):
         ...
 
     def forget_expired(self, view: LogView) -> None:
-        """Removes what has been kept for subscribers for long enough. Raises as `settle`."""
+        """Removes what has been kept for subscribers for long enough, and what dead writers left. Raises as `settle`."""
         ...
 
     def gone_since(self, view: LogView, users: Collection[str]) -> set[str]:

@@ -80,7 +80,7 @@ def test_every_user_is_found_as_in_a_list(tmp_path_factory: pytest.TempPathFacto
         by_place = sorted(indexed.ranges, key=lambda each: each.offset)
         assert [bytes(read_chunk(store, each)) for each in by_place] == [chunk.data for chunk in written]
         assert [each.first_seq for each in by_place] == [each.first_seq for each in listed.ranges]
-        assert indexed.end == len(store.get("index"))
+        assert indexed.ends["index"] == len(store.get("index"))
 
 
 def test_one_user_takes_one_read_of_one_block(store: Store) -> None:

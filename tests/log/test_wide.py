@@ -97,7 +97,8 @@ _ranges = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_columns_answer_as_a_tuple_does(ranges: list[RowRange], marks: dict[str, int], users: set[str]) -> None:
     narrow, wide = Header("k", "p", tuple(ranges)), Header("k", "p", Columns.of("k", "p", ranges))
-    assert (narrow.bytes, narrow.rows, narrow.end, narrow.link) == (wide.bytes, wide.rows, wide.end, wide.link)
+    assert (narrow.bytes, narrow.rows, narrow.link) == (wide.bytes, wide.rows, wide.link)
+    assert (narrow.ends or {"k": 0}) == wide.ends
     assert list(narrow.open(marks)) == list(wide.open(marks))
     assert list(narrow.settled(marks)) == list(wide.settled(marks))
     assert list(narrow.of(users)) == list(wide.of(users))

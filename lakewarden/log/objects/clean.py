@@ -8,6 +8,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import Cut, confirm, newest_cut
 from lakewarden.log.objects.names import Listing
+from lakewarden.log.objects.segments.header import short
 from lakewarden.storage.objects import ObjectStore
 
 _KEPT = 4
@@ -51,10 +52,11 @@ def is_old(version: int, newest: int) -> bool:
 
 def _doomed(log_id: str, cut: Cut, found: Listing) -> dict[str, list[str]]:
     """Never the newest cut: without it, every number would be free again and every position unsettled."""
-    history = {kept.key for kept in cut.history}
+    history, taken = {kept.key for kept in cut.history}, set(cut.taken)
     return {
         "cuts": [names.cut_key(log_id, version) for version in sorted(found.cuts) if is_old(version, cut.version)],
         "segments": [names.segment_key(log_id, position) for position in sorted(found.segments) if position <= cut.upto],
         "carry": [key for key, version in sorted(found.carry.items()) if version <= cut.version and key not in cut.carry],
+        "staged": [key for key, batch in sorted(found.staged.items()) if cut.sealed or short(batch) in taken],
         "history": [key for key, version in sorted(found.history.items()) if version <= cut.version and key not in history],
     }

@@ -93,6 +93,10 @@ class Cut:
         everybody = self.rewound.get(EVERYBODY)
         return UserSigns(self.sealed, mark in self.closed, self.erased.get(mark), self.rewound_to(mark), everybody)
 
+    def may_have_erased(self, position: int) -> bool:
+        """Whether more erasures came after that position than are remembered."""
+        return len(self.erased) >= ERASURES_REMEMBERED and min(self.erased.values()) > position
+
     def covers(self, position: int) -> bool:
         """Whether no process needs to read a segment that is put at the position from now on."""
         return self.sealed or position <= self.upto or position in self.lost

@@ -120,7 +120,7 @@ class Gathering:
         """
         chunks, lasts = laid_out([call.parcels[0] for call in calls])
         users = frozenset(names_in(chunks))
-        position = self._put(calls[0].parcels[0].schema_version, chunks, group.after)
+        position = self._put(self._segment(calls[0].parcels[0].schema_version, chunks), group.after)
         self._own.made(position, group.touched)
         _refuse(calls, self._puts.refused(users, position))
         for call, last in zip(calls, lasts, strict=True):
@@ -131,7 +131,7 @@ class Gathering:
         done, position = 0, 0
         for index, parcel in enumerate(call.parcels):
             try:
-                position = self._put(parcel.schema_version, parcel.chunks, after)
+                position = self._put(self._segment_of(parcel), after)
                 self._own.made(position, call.touched)
                 if refused := self._puts.refused(parcel.users, position):
                     raise BeingErased(refused)
@@ -143,16 +143,30 @@ class Gathering:
             after = None if after is None else position
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
-    def _put(self, schema_version: int, chunks: Sequence[Chunk], after: int | None) -> int:
-        put_id = self._new_id()
+    def _segment_of(self, parcel: Parcel) -> Segment:
+        """Raises:
+        StorageUnavailable: the parcel was staged too long ago to be named.
+        """
+        if parcel.staged is None:
+            return self._segment(parcel.schema_version, parcel.chunks)
+        if to_micros(self._clock() - HELD_AT_MOST) > parcel.staged.stored_at:
+            raise StorageUnavailable(
+                "the rows were staged more than a day ago, and may be gone: nothing was written; write them again"
+            )
+        return parcel.staged.segment
+
+    def _segment(self, schema_version: int, chunks: Sequence[Chunk]) -> Segment:
+        put_id, stored_at = self._new_id(), to_micros(self._clock())  # exactly: rows of STREAM tables expire by it
+        return Segment.of(put_id, schema_version, stored_at, chunks)
+
+    def _put(self, segment: Segment, after: int | None) -> int:
         began = self._clock()
         if self._doubted or began - self._seen > _LONG_SLEEP:
             self._doubted = False
             self._puts.slept()
         if began - self._seen > HELD_AT_MOST:
             self._still_there()
-        stored_at = to_micros(began)  # exactly: rows of STREAM tables expire by it
-        position = self._puts.put(Segment.of(put_id, schema_version, stored_at, chunks), after)
+        position = self._puts.put(segment, after)
         self._seen = self._clock()
         if self._seen - began > HELD_AT_MOST:
             self._still_there()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from lakewarden.errors import LakewardenError
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import Crowd, names_in
+from lakewarden.log.objects.staged import Staged
 from lakewarden.log.plain import PlainRow, encoded
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import OwnPuts, Touched, apart, united
@@ -24,6 +25,12 @@ class Parcel(NamedTuple):
     rows: int
     chunk_bytes: int
     plain: PlainRow | None = None
+    staged: Staged | None = None
+    """A batch of its own, in place of the chunks."""
+
+    @classmethod
+    def naming(cls, staged: Staged) -> Parcel:
+        return cls(staged.schema_version, (), staged.rows, 0, None, staged)
 
     @classmethod
     def of(cls, row: PlainRow) -> Parcel:
@@ -36,6 +43,8 @@ class Parcel(NamedTuple):
 
     @property
     def users(self) -> frozenset[str]:
+        if self.staged is not None:
+            return frozenset((self.staged.user,))
         return frozenset(names_in(self.chunks)) if self.plain is None else frozenset((self.plain.user,))
 
     @property
@@ -106,7 +115,7 @@ class Call:
 
     @property
     def shares(self) -> bool:
-        return len(self.parcels) == 1
+        return len(self.parcels) == 1 and self.parcels[0].staged is None
 
     @property
     def over(self) -> bool:

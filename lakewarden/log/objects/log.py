@@ -25,6 +25,7 @@ from lakewarden.log.objects.cuts.seal import remove_log
 from lakewarden.log.objects.cuts.settle import settle
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.segments.segment import read_chunk
+from lakewarden.log.objects.staged import remove_abandoned
 from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import LogView, make_durable, read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
@@ -140,6 +141,7 @@ class ObjectLog(ObjectReader):
         )
 
     def forget_expired(self, view: AnyView) -> None:
+        remove_abandoned(self._store, self._log_id, _own(view).unnamed, self._terms.clock())
         if has_expired(_own(view).cut, self._terms.settings.retention_seconds, self._terms.clock()):
             self._settle(view, {}, keep=True, worth=1)
 

@@ -39,6 +39,19 @@ def history_key(log_id: str, version: int, unique: str) -> str:
     return f"{ROOT}/{log_id}/history/{version:0{_DIGITS}d}-{unique}"
 
 
+def staged(log_id: str, put_id: str) -> str:
+    return f"{ROOT}/{log_id}/staged/{put_id}"
+
+
+def staged_key(log_id: str, put_id: str, number: int) -> str:
+    return f"{staged(log_id, put_id)}/{number:0{_DIGITS}d}"
+
+
+def log_of(key: str) -> str:
+    """The id of the log that an object is of."""
+    return key.split("/")[1]
+
+
 def number_of(key: str) -> int | None:
     """The position or version at a key's end; None for an object that is not ours."""
     return _number(key.rsplit("/", 1)[-1])
@@ -58,6 +71,8 @@ class Listing:
     """Each carry object's key, with the version of the cut that it was made for."""
     history: dict[str, int] = field(default_factory=dict)
     """The same of history."""
+    staged: dict[str, str] = field(default_factory=dict)
+    """Each staged object's key, with the id of its batch."""
 
     @property
     def newest_cut(self) -> int:
@@ -96,3 +111,5 @@ def _enter(listing: Listing, key: str, rest: list[str]) -> None:
             listing.carry[key] = number
         case ["history", _] if number is not None:
             listing.history[key] = number
+        case ["staged", batch, _]:
+            listing.staged[key] = batch

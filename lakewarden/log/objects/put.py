@@ -82,6 +82,8 @@ class Segment(NamedTuple):
     users: frozenset[str]
     """Whose rows are in it."""
     rows: int
+    since: int | None = None
+    """The last position that was taken before its rows were staged: an erasure since then removed those of its user."""
 
     @classmethod
     def of(cls, put_id: str, schema_version: int, stored_at: int, chunks: Sequence[Chunk]) -> Segment:
@@ -142,7 +144,7 @@ class Puts:
         # A call that fails leaves nothing: to go on from where it stopped would be to go on without a look.
         known, self._next = self._next, None
         floor = None if self._awake else self._floor()  # first: what is settled by now, the look at the log shows
-        looked, lost = False, None
+        looked, lost = False, None if segment.since is None else segment.since + 1
         for attempt in range(_LOST_RACES):
             listed = known is None or (attempt > 0 and attempt % PROBES == 0)
             looked = looked or listed
@@ -151,13 +153,15 @@ class Puts:
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
             self._admit(segment, lost)
+            if segment.since is not None and self._cut.may_have_erased(segment.since):
+                raise StorageUnavailable("too many users were erased since the rows were staged: nothing was written; write again")
             if self._append_at(position, segment):
                 self._next = self._beyond(position)
                 self._links.made(position, segment.put_id, segment.rows)
                 self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
-            lost = position if looked else None
+            lost = position if looked and segment.since is None else lost
             if after is not None:
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
             known = self._beyond(position)

@@ -41,10 +41,18 @@ def read_run(store: ObjectStore, log_id: str, listing: Listing, cut: Cut, cache:
 def _given_up(store: ObjectStore, key: str, position: int) -> Header:
     """A lost position is empty, unless a writer who did not know took it before it was given up; or whole chunks are left."""
     try:
-        header, size = read_segment(store, key, position), len(store.get(key))
-        return replace(header, chunks=tuple(each for each in header.ranges if each.offset + each.length <= size))
+        header = read_segment(store, key, position)
+        sizes = {each: _size(store, each) for each in {each.key for each in header.ranges}}
+        return replace(header, chunks=tuple(each for each in header.ranges if each.offset + each.length <= sizes[each.key]))
     except (Missing, Corrupt):
         return Header(key, UNKNOWN, ())
+
+
+def _size(store: ObjectStore, key: str) -> int:
+    try:
+        return len(store.get(key))
+    except Missing:
+        return 0
 
 
 def unlinked(cut: Cut, run: Sequence[Header]) -> int | None:

@@ -23,7 +23,7 @@ from lakewarden.log.objects.cut import EVERYBODY, Cut, newest_version, read_cut
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.pending import Pending
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segments.header import UNKNOWN, Header
+from lakewarden.log.objects.segments.header import UNKNOWN, Header, short
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import decode
@@ -45,6 +45,8 @@ class LogView:
     """The segments above the cut, one for each position; that of a lost one is empty."""
     litter: bool
     """Whether a cleanup would find something to remove."""
+    unnamed: frozenset[str] = frozenset()
+    """Ids of staged batches that no segment above the cut names."""
 
     @property
     def pending(self) -> Mapping[str, PendingRows]:
@@ -182,7 +184,8 @@ def _assemble(store: ObjectStore, log_id: str, listing: Listing, cache: HeaderCa
     if broken is not None:
         raise replaced(store, log_id, broken)
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
-    return LogView(log_id, cut, carry, run, _litter(cut, listing))
+    unnamed = frozenset(listing.staged.values()).difference(header.put_id for header in run)
+    return LogView(log_id, cut, carry, run, _litter(cut, listing), unnamed)
 
 
 def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:
@@ -211,6 +214,7 @@ def _litter(cut: Cut, listing: Listing) -> bool:
     return (
         any(is_old(version, cut.version) for version in listing.cuts)
         or any(position <= cut.upto for position in listing.segments)
+        or any(short(batch) in cut.taken for batch in listing.staged.values())
         or any(version <= cut.version and key not in cut.carry for key, version in listing.carry.items())
         or any(version <= cut.version and key not in history for key, version in listing.history.items())
     )

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
+from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
+from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
@@ -40,6 +42,8 @@ class LogWriter:
         self._settings = settings
         puts = Puts(store, log_id, mark, terms, pause=pause, reach=reach)
         self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
+        stages = terms.segment_format >= INDEXED
+        self._appends = Appends(store, log_id, self._gathering, clock, new_id, stages=stages, reach=reach)
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would."""
@@ -55,7 +59,8 @@ class LogWriter:
 
         Raises:
             Conflict: another write came after `after`; nothing was written.
-            PartlyAppended: of several segments, the first ones were appended.
+            InvalidArgument: more rows than one position can number.
+            PartlyAppended: rows of many users became several segments, and the first ones were appended.
             BeingErased: of these users nothing is taken now.
             NotFound: the table was dropped.
             Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
@@ -66,4 +71,4 @@ class LogWriter:
         parcels = parcels_of(batch.schema_version, encode(batch, self._settings), self._settings)
         if not parcels:
             return Receipt(0, NOTHING)
-        return self._gathering.append(parcels, after, keys)
+        return self._appends.append(parcels, after, keys)

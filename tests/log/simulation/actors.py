@@ -12,6 +12,7 @@ from typing import Any, cast
 from lakewarden.errors import BeingErased, Conflict, Corrupt, LakewardenError, NotFound, StorageUnavailable
 from lakewarden.log.drain import StrongRead, drain, read_hot
 from lakewarden.log.objects import names
+from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, decode_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
@@ -29,7 +30,7 @@ from lakewarden.settings import LogSettings
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together
 from tests.log.simulation.journal import Erasure, Journal, Written
-from tests.log.simulation.light import SimScope, chunk_of, row_ids, rows_in
+from tests.log.simulation.light import SimScope, chunk_of, header_of, row_ids, rows_in
 from tests.log.simulation.stores import Disk, Row, SimObjects, Snapshot, Table, open_table
 from tests.log.simulation.world import Actor, Broken, Unanswered, World
 
@@ -150,7 +151,7 @@ class Watched:
 
     def create(self, key: str, data: bytes) -> None:
         self.store.create(key, data)
-        if self.listed:
+        if self.listed and "/segments/" in key:
             for call in self.calls:
                 call.put_at = int(key.rpartition("/")[2]), self.store.world.now
 
@@ -169,12 +170,13 @@ class Writer:
         puts = Puts(store, LOG, str.upper, terms, pause=lambda seconds: None)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(puts, house.settings, lambda: moment, house.world.new_id, lambda: None)
+        self.appends = Appends(store, LOG, self.gathering, lambda: moment, house.world.new_id)
 
     def write(self, times: int) -> None:
         for _ in range(times):
             rng = self.world.rng
             users = rng.sample(self.house.users, min(len(self.house.users), rng.choice((1, 1, 2))))
-            rows = {user: [self._row() for _ in range(rng.choice((1, 1, 2)))] for user in users}
+            rows = {user: [self._row() for _ in range(rng.choice((1, 1, 2, 5)))] for user in users}
             self._append(rows, None)
 
     def count(self, times: int) -> None:
@@ -195,18 +197,19 @@ class Writer:
 
     def _append(self, rows: dict[str, list[Row]], after: int | None) -> None:
         began = self.world.now
-        calls = [self.journal.begin(user, mine, began) for user, mine in rows.items()]
+        calls = [self.journal.begin(user, mine, began, whole=len(rows) == 1) for user, mine in rows.items()]
         self.store.begin(calls)
-        parcels = parcels_of(1, [chunk_of(user, mine) for user, mine in rows.items()], self.house.settings)
+        chunks = [chunk_of(user, mine[start : start + 2]) for user, mine in rows.items() for start in range(0, len(mine), 2)]
+        parcels = parcels_of(1, chunks, self.house.settings)
         self.world.say(f"appends {[(call.user, [row.id for row in call.rows]) for call in calls]} after {after}")
         try:
-            receipt = self.gathering.append(parcels, after)
+            receipt = self.appends.append(parcels, after)
         except LakewardenError as error:
             self._failed(error, calls, after)
             return
         if self.house.sealed_at is not None and self.house.sealed_at < began:
             raise Broken("sealed: rows were acknowledged in the log of a dropped table")
-        self._acknowledged(calls, receipt, alone=len(parcels) == 1)
+        self._acknowledged(calls, receipt, alone=len(parcels) == 1 or len(rows) == 1)
 
     def _acknowledged(self, calls: list[Written], receipt: Receipt, *, alone: bool) -> None:
         self.world.say(f"acknowledged at {position_of(receipt.last_seq)}: {[row.id for call in calls for row in call.rows]}")
@@ -372,6 +375,8 @@ class Eraser:
             trail = read_trail(house.store, LOG, NOTHING, HeaderCache())
             if trail.ranges(user, NOTHING):
                 raise Broken("erased: the log still holds rows of the user")
+            if house.world.calm and any(header_of(house.objects, key).of({user}) for key in house.objects if "/staged/" in key):
+                raise Broken("erased: rows of the user are staged")
             erasure.upto, erasure.left_out_at = upto, house.world.now
             self.fence(user, upto)
             house.sync()
@@ -408,8 +413,8 @@ class Loser:
     def _take(self, key: str) -> None:
         house = self.house
         house.world.say(f"lost: {key}")
-        data = house.objects.pop(key)
-        house.lost, house.lost_rows = key, row_ids(data)
+        house.lost, house.lost_rows = key, row_ids(house.objects, key)
+        del house.objects[key]
         house.journal.lost_at = house.world.now
         house.journal.lost_position = names.number_of(key) if "/segments/" in key else None
 
@@ -427,12 +432,14 @@ class Loser:
 
 
 def _needed(objects: dict[str, bytes]) -> list[str]:
-    """Keys whose loss shows: segments above the newest cut that others follow, and carry that the cut names."""
+    """Keys whose loss shows: segments above the newest cut that others follow, what they name, and carry that the cut names."""
     listing = names.listings(objects).get(LOG, names.Listing())
     version = listing.newest_cut
     cut = decode_cut("", version, objects[names.cut_key(LOG, version)]) if version else Cut()
     above = sorted(position for position in listing.segments if position > cut.upto)[:-1]
-    return [names.segment_key(LOG, position) for position in above] + [key for key in cut.carry if key in objects]
+    keys = [names.segment_key(LOG, position) for position in above]
+    staged = [each.key for key in keys for each in header_of(objects, key).ranges if each.key != key]
+    return keys + staged + [key for key in cut.carry if key in objects]
 
 
 def drop(house: Warehouse) -> None:

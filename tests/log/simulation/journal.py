@@ -29,6 +29,8 @@ class Written:
     last_seq: int = -1
     first_seq: int = -1
     """Not above the `_seq` of any row."""
+    whole: bool = True
+    """Whether its rows have one position, and are visible together."""
     put_at: tuple[int, int] | None = None
     """Where and when a segment of it was put, at a position that was chosen by a listing of this call."""
 
@@ -73,8 +75,8 @@ class Journal:
     given_up_at: int | None = None
     """When the cut that gives it up was made."""
 
-    def begin(self, user: str, rows: list[Row], now: int) -> Written:
-        call = Written(user, rows, now)
+    def begin(self, user: str, rows: list[Row], now: int, *, whole: bool = True) -> Written:
+        call = Written(user, rows, now, whole=whole)
         self.calls.append(call)
         self.by_id.update((row.id, call) for row in rows)
         return call
@@ -160,6 +162,7 @@ class Journal:
         _hold(not cold.applied.intersection(ids), "once in a read", f"hot rows {ids} are in the table too")
         decided = {**cold.winners, **{row.key: row for row in hot}}
         self._check_erased(user, began, decided.values())
+        self._check_whole(user, {*ids, *cold.applied})
         for call in self.calls:
             counts = call.user == user and call.outcome == "acknowledged" and not self.may_be_gone(call)
             if counts and call.ended < began and not dropped:
@@ -169,6 +172,13 @@ class Journal:
                     assert winner is not None
                     _hold(not self._older(winner, row, call), "durable", f"row {row.id} is hidden by the older {winner.id}")
         return decided
+
+    def _check_whole(self, user: str, there: set[int]) -> None:
+        """Of a call for one user all rows are seen, or none."""
+        for call in self.calls:
+            if call.whole and call.user == user and not self.may_be_gone(call) and not self._displaced(call):
+                seen = [row.id in there for row in call.rows]
+                _hold(all(seen) or not any(seen), "together", f"of the rows of one call, only some are read: {seen}")
 
     def followed(self, user: str, began: int, seen: set[int]) -> None:
         """What a subscriber who looked then, and missed nothing before, has been shown; never a row of others, or one twice."""

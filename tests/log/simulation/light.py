@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import HeaderCache
-from lakewarden.log.objects.segments.header import ID_BYTES
+from lakewarden.log.objects.segments.header import ID_BYTES, Header
 from lakewarden.log.objects.segments.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import LogView, make_durable, read_view
 from lakewarden.log.view import PendingRows
@@ -33,22 +34,27 @@ def rows_in(store: SimObjects, where: RowRange) -> list[Row]:
     return _rows(bytes(read_chunk(store, where)), where)
 
 
-def row_ids(data: bytes) -> frozenset[int]:
-    """Of all rows in a segment or carry object."""
-    store = cast("ObjectStore", _One(data))
-    header = read_segment(store, "one", 0) if data[6:7] == b"2" else read_carry(store, "one")
-    chunks = (data[each.offset + ID_BYTES : each.offset + each.length] for each in header.ranges)
+def header_of(objects: Mapping[str, bytes], key: str) -> Header:
+    """Of a segment, a staged object or a carry object."""
+    store = cast("ObjectStore", _Kept(objects))
+    return read_segment(store, key, 0) if objects[key][6:7] == b"2" else read_carry(store, key)
+
+
+def row_ids(objects: Mapping[str, bytes], key: str) -> frozenset[int]:
+    """Of all rows in such an object, or that it names."""
+    ranges = header_of(objects, key).ranges
+    chunks = (objects[each.key][each.offset + ID_BYTES : each.offset + each.length] for each in ranges)
     return frozenset(row[0] for chunk in chunks for row in json.loads(chunk))
 
 
 @dataclass(frozen=True)
-class _One:
-    """A store of one object."""
+class _Kept:
+    """A store that nothing happens to."""
 
-    data: bytes
+    objects: Mapping[str, bytes]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self.data[start : start + length]
+        return self.objects[key][start : start + length]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from lakewarden.log.objects.put import PROBES
 from lakewarden.log.objects.segments.header import Header
 from lakewarden.log.objects.segments.pack import INDEXED, pack_segment
 from lakewarden.log.objects.segments.segment import read_carry
+from lakewarden.log.objects.staged import remove_of
 from lakewarden.log.objects.view import LogView, check_given_up, read_view
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.table_log import Mark
@@ -90,6 +91,7 @@ def leave_out(
             continue  # the listing passed one over
         if user in view.pending:
             found(view.pending[user])
+        remove_of(store, log_id, user, view.unnamed)
         try:
             history = {kept: history.get(kept) or read_carry(store, kept.key) for kept in view.cut.history}
             make_cut(store, view, cut_without(view, user, mark, history, now), settings, new_id, reach, segment_format)

@@ -107,7 +107,7 @@ def _look(store: ObjectStore, log_id: str, cut: Cut, sizes: Mapping[str, int]) -
             continue
         key = names.segment_key(log_id, position)
         try:
-            headers[position] = _whole(read_segment(store, key, position), sizes.get(key))
+            headers[position] = _whole(read_segment(store, key, position), sizes)
         except Missing:
             missing.append(position)
         except Corrupt:
@@ -132,18 +132,21 @@ def _replaced(headers: Mapping[int, Header]) -> Iterable[int]:
 
 def _is_there(store: ObjectStore, key: str, sizes: Mapping[str, int]) -> bool:
     try:
-        _whole(read_carry(store, key), sizes.get(key))
+        _whole(read_carry(store, key), sizes)
     except (Missing, Corrupt):
         return False
     return True
 
 
-def _whole(header: Header, size: int | None) -> Header:
+def _whole(header: Header, sizes: Mapping[str, int]) -> Header:
     """Raises:
-    Corrupt: the object is shorter than its header says. `size` is None where no listing showed it.
+    Corrupt: an object with its chunks is shorter than the header says, or is missing. Of an object that was read by its name,
+        the listing that `sizes` are of may not know.
     """
-    if size is not None and size < header.end:
-        raise Corrupt(f"{header.key} is cut off: it has {size} bytes of {header.end}")
+    for key, end in header.ends.items():
+        size = sizes.get(key, end if key == header.key else 0)
+        if size < end:
+            raise Corrupt(f"{key} is cut off: it has {size} bytes of {end}")
     header.check()
     return header
 

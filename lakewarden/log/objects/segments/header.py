@@ -22,7 +22,10 @@ _DIGITS = 12
 _UNKNOWN = UNKNOWN[:_DIGITS]
 
 _COUNT_BYTES = 3
-"""Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows."""
+"""Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows in itself."""
+
+_UNCOUNTED = (1 << 8 * _COUNT_BYTES) - 1
+"""From so many rows on, which only a staged batch has, they are not counted."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,16 @@ class Header:
         return int(self.chunks.rows.sum()) if isinstance(self.chunks, Columns) else sum(each.rows for each in self.chunks)
 
     @property
-    def end(self) -> int:
-        """The number of bytes that the object has at least."""
+    def ends(self) -> Mapping[str, int]:
+        """The number of bytes that each object with its chunks has at least: this one, or those of a staged batch."""
         if isinstance(self.chunks, tuple):
-            return max((each.offset + each.length for each in self.chunks), default=0)
+            ends: dict[str, int] = {}
+            for each in self.chunks:
+                ends[each.key] = max(ends.get(each.key, 0), each.offset + each.length)
+            return ends
         if isinstance(self.chunks, Index):
-            return self.chunks.end
-        return int(np.max(self.chunks.offsets + self.chunks.lengths, initial=0))
+            return {self.key: self.chunks.end}
+        return {self.key: int(np.max(self.chunks.offsets + self.chunks.lengths, initial=0))}
 
     @property
     def link(self) -> str:
@@ -152,7 +158,7 @@ def rows_before(link: str) -> int | None:
 
 def counted(rows: int | None) -> bytes:
     """A number of rows as it is stored."""
-    return (0 if rows is None else rows + 1).to_bytes(_COUNT_BYTES, "little")
+    return (0 if rows is None or rows >= _UNCOUNTED else rows + 1).to_bytes(_COUNT_BYTES, "little")
 
 
 def counted_in(data: bytes) -> int | None:

@@ -3,7 +3,7 @@
     magic (8) · length of the header (4) · kind (1) · rows (3) · unique id of the put (16) · link (16) · header · chunks
 
 The link says whose put made the segment at the position before, and how many rows that one has; zeros where its writer did
-not know. Segments of format 1, and carry objects, have no link, and zeros for kind and rows. The only kind so far is 0: rows.
+not know. Segments of format 1, and carry objects, have no link, and zeros for kind and rows.
 
 The header is JSON, padded with spaces to eight bytes: per chunk its user, rows and bytes. A chunk is the id of its
 object once more (a writer that came too late may have put another object under the same name: whoever reads a range
@@ -39,13 +39,23 @@ INDEXED = 3
 
 OF_ROWS = 0
 WITH_INDEX = 1
-"""Kinds."""
+NAMING = 2
+"""Kinds. The last one has no chunks: it names those of a staged batch (`objects.staged`)."""
 
 FIXED = struct.Struct("<8sIB3s16s")
 MAGICS = {1: b"LWLOG\x001\n", LINKED: b"LWLOG\x002\n"}
 
 
 Bytes = Payload | Block
+
+
+class Part(NamedTuple):
+    """A chunk of a staged batch: the number of its object, and its place there."""
+
+    object: int
+    rows: int
+    offset: int
+    length: int
 
 
 class Carried(NamedTuple):
@@ -91,6 +101,24 @@ def pack_segment(
     return start.joined(header, data, counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None))
 
 
+def pack_naming(
+    put_id: str,
+    schema_version: int,
+    stored_at: int,
+    user: str,
+    parts: Sequence[Part],
+    *,
+    after: str = UNKNOWN,
+    segment_format: int = INDEXED,
+) -> bytes:
+    """The bytes of a segment that names a staged batch; the other arguments as in `pack_segment`, of format 3."""
+    start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after))
+    objects, rows, offsets, lengths = (list(each) for each in zip(*parts, strict=True))
+    header = {"version": schema_version, "stored_at": stored_at, "users": [user], "objects": objects}
+    columns = {"rows": rows, "offsets": offsets, "lengths": lengths}
+    return start.named({**header, **columns}, counted(sum(rows)))
+
+
 def pack_carry(put_id: str, chunks: Sequence[Carried], segment_format: int = INDEXED) -> bytes:
     """A carry object's bytes."""
     data = [chunk.data for chunk in chunks]
@@ -124,9 +152,12 @@ class _Start(NamedTuple):
     link: bytes
 
     def joined(self, header: dict[str, object], data: Sequence[Payload], rows: bytes) -> bytes:
-        text = msgspec.json.encode(header)
-        text += b" " * (-len(text) % 8)
+        text = _padded(header)
         return b"".join((self._fixed(OF_ROWS, text, rows), self.link, text, *self.behind_ids(data)))
+
+    def named(self, header: dict[str, object], rows: bytes) -> bytes:
+        text = _padded(header)
+        return b"".join((self._fixed(NAMING, text, rows), self.link, text))
 
     def indexed(
         self, users: Sequence[str] | pa.Array[Any], rows: Numbers, sizes: Numbers, parts: Iterable[Bytes], *others: Numbers
@@ -149,6 +180,11 @@ class _Start(NamedTuple):
 
     def _fixed(self, kind: int, header: bytes, rows: bytes) -> bytes:
         return FIXED.pack(MAGICS[self.format], len(header), kind, rows, self.unique)
+
+
+def _padded(header: dict[str, object]) -> bytes:
+    text = msgspec.json.encode(header)
+    return text + b" " * (-len(text) % 8)
 
 
 def _sizes(data: Sequence[Payload]) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
@@ -12,10 +12,11 @@ import numpy as np
 from lakewarden.arrays import texts
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.log.chunk import Payload, RowRange
+from lakewarden.log.objects import names
 from lakewarden.log.objects.segments.columns import MANY, Columns
 from lakewarden.log.objects.segments.header import ID_BYTES, UNKNOWN, Header, counted_in, link_to
 from lakewarden.log.objects.segments.index import Index
-from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, OF_ROWS, WITH_INDEX
+from lakewarden.log.objects.segments.pack import FIXED, LINKED, MAGICS, NAMING, OF_ROWS, WITH_INDEX
 from lakewarden.log.position import seq_of
 from lakewarden.storage.objects import Missing, ObjectStore
 
@@ -54,7 +55,7 @@ def read_segment(store: ObjectStore, key: str, position: int) -> Header:
 def own_segment(key: str, position: int, data: bytes) -> Header | None:
     """The header of a segment that was just put; None where it has an index, which is read when it is needed."""
     fixed = _fixed(key, data)
-    return _segment(key, position, fixed, data) if fixed.kind == OF_ROWS else None
+    return None if fixed.kind == WITH_INDEX else _segment(key, position, fixed, data)
 
 
 def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
@@ -62,11 +63,22 @@ def _segment(key: str, position: int, fixed: _Fixed, data: bytes) -> Header:
     try:
         version, stored_at, rows = found["version"], found["stored_at"], found["rows"]
         firsts = accumulate(rows, initial=seq_of(position, 0))
+        if fixed.kind == NAMING:
+            return Header(key, fixed.put_id, tuple(_staged(key, fixed, found, firsts)), fixed.after)
         columns = (found["users"], rows, _offsets(fixed.end, found["lengths"]), found["lengths"], firsts)
         ranges = _ranges(key, fixed, len(rows), *columns, repeat(version), repeat(stored_at))
     except (KeyError, TypeError) as error:
         raise _unreadable(key, error) from error
     return Header(key, fixed.put_id, ranges, fixed.after)
+
+
+def _staged(key: str, fixed: _Fixed, found: Mapping[str, Any], firsts: Iterable[int]) -> Iterator[RowRange]:
+    """The chunks of the batch that a segment names."""
+    (user,), log_id = found["users"], names.log_of(key)
+    columns = (found[name] for name in ("objects", "rows", "offsets", "lengths"))
+    for number, rows, offset, length, first in zip(*columns, firsts, strict=False):
+        where = names.staged_key(log_id, fixed.put_id, number)
+        yield RowRange(where, fixed.put_id, user, rows, offset, length, first, found["version"], found["stored_at"])
 
 
 def read_carry(store: ObjectStore, key: str) -> Header:
@@ -160,7 +172,7 @@ def _fixed(key: str, data: bytes) -> _Fixed:
     if number is None or len(data) < start:
         raise Corrupt(f"{key} is not a segment of the write log: it does not begin as one does, but with {data[:8]!r}")
     _, length, kind, rows, unique = FIXED.unpack_from(data)
-    if kind not in (OF_ROWS, WITH_INDEX):
+    if kind not in (OF_ROWS, WITH_INDEX, NAMING):
         raise Unsupported(f"{key} was written by a later release of Lakewarden (its kind is {kind}); read it with that one")
     after = data[FIXED.size : start].hex() or UNKNOWN
     return _Fixed(kind, unique.hex(), counted_in(rows), after, start, start + length)
@@ -181,7 +193,7 @@ def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
 
 
 def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[memoryview]:
-    """Chunks of one object in the order of their offsets; neighbours are read at once.
+    """Chunks, those of one object in the order of their offsets; neighbours are read at once.
 
     `tiny` is the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
     to see that they are still there.
@@ -196,7 +208,8 @@ def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"
 def _neighbours(wanted: Sequence[RowRange]) -> list[list[RowRange]]:
     groups: list[list[RowRange]] = []
     for each in wanted:
-        if groups and groups[-1][-1].offset + groups[-1][-1].length == each.offset:
+        before = groups[-1][-1] if groups else None
+        if before is not None and (before.key, before.offset + before.length) == (each.key, each.offset):
             groups[-1].append(each)
         else:
             groups.append([each])

@@ -1,0 +1,123 @@
+"""Staged batches: the rows of a call that is too large for one segment, put outside the sequence of positions.
+
+Their objects lie under `staged/<id>/`. They become visible together, by one segment whose put has the same id and which names
+them: so all rows of the call have one position, and a watermark, a cut or a restore is before or behind all of them. A batch that
+no segment names is no part of the log. It goes when no process can name it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from lakewarden.clock import HELD_AT_MOST
+from lakewarden.errors import InvalidArgument
+from lakewarden.log.chunk import Chunk
+from lakewarden.log.objects import names
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import Cut, newest_cut
+from lakewarden.log.objects.put import Segment
+from lakewarden.log.objects.segments.header import Header, short
+from lakewarden.log.objects.segments.pack import LINKED, Part, pack_naming, pack_segment
+from lakewarden.log.objects.segments.segment import own_segment, read_segment
+from lakewarden.log.objects.view import read_view
+from lakewarden.log.position import WHOLE
+from lakewarden.storage.objects import Missing, ObjectStore
+
+_ABANDONED = 2 * HELD_AT_MOST
+"""After so long by the store's clock, the process that staged a batch names it no more: it does so within `HELD_AT_MOST`."""
+
+
+class Staged(NamedTuple):
+    """A batch that waits for its position. A tuple, as `Segment` is."""
+
+    put_id: str
+    schema_version: int
+    stored_at: int
+    user: str
+    parts: tuple[Part, ...]
+    since: int
+    """As in `Segment`."""
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def segment(self) -> Segment:
+        """The segment that names it."""
+        pack = partial(pack_naming, self.put_id, self.schema_version, self.stored_at, self.user, self.parts)
+        return Segment(self.put_id, pack, frozenset((self.user,)), self.rows, self.since)
+
+
+def stage(
+    store: ObjectStore, log_id: str, put_id: str, schema_version: int, stored_at: int, objects: Iterable[Sequence[Chunk]]
+) -> Staged:
+    """Puts chunks of one user, durably, an object for each sequence.
+
+    Raises:
+        InvalidArgument: a position cannot number so many rows; nothing was put.
+        StorageUnavailable: the store failed; what was put is no part of the log.
+    """
+    objects = list(objects)
+    if (rows := sum(chunk.rows for chunks in objects for chunk in chunks)) > WHOLE:
+        raise InvalidArgument(f"{rows} rows in one call: all of them become visible at once, and at most {WHOLE} can; write less")
+    listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
+    since = max(listed, newest_cut(store, log_id).last_taken)
+    parts: list[Part] = []
+    for number, chunks in enumerate(objects):
+        key = names.staged_key(log_id, put_id, number)
+        data = pack_segment(put_id, schema_version, stored_at, chunks, segment_format=LINKED)
+        store.create(key, data)
+        header = own_segment(key, 0, data)
+        assert header is not None, "an object of format 2 has no index"
+        parts += (Part(number, each.rows, each.offset, each.length) for each in header.ranges)
+    return Staged(put_id, schema_version, stored_at, objects[0][0].user, tuple(parts), since)
+
+
+def discard(store: ObjectStore, log_id: str, staged: Staged) -> None:
+    """Removes a batch whose call failed, unless a segment names it all the same."""
+    view = read_view(store, log_id, HeaderCache(0), ())
+    if not is_named(staged.put_id, view.cut, view.run):
+        store.delete(store.keys(names.staged(log_id, staged.put_id)))
+
+
+def remove_abandoned(store: ObjectStore, log_id: str, unnamed: Iterable[str], now: datetime) -> None:
+    """Removes those of the batches that are too old to be named.
+
+    Args:
+        unnamed: ids that no segment of some view names.
+    """
+    old = [put_id for put_id in unnamed if _age(store, log_id, put_id, now) >= _ABANDONED]
+    if not old:
+        return
+    view = read_view(store, log_id, HeaderCache(0), ())  # behind the look at their age
+    for put_id in old:
+        if not is_named(put_id, view.cut, view.run):
+            store.delete(store.keys(names.staged(log_id, put_id)))
+
+
+def remove_of(store: ObjectStore, log_id: str, user: str, unnamed: Iterable[str]) -> None:
+    """Removes a closed user's batches that no segment names: none will, since the user's appends are refused."""
+    for put_id in unnamed:
+        keys = store.keys(names.staged(log_id, put_id))
+        if any(_holds(store, key, user) for key in keys):
+            store.delete(keys)
+
+
+def is_named(put_id: str, cut: Cut, run: Sequence[Header]) -> bool:
+    """Whether a segment of this view names the batch, or one did that is settled."""
+    return put_id in {header.put_id for header in run} or short(put_id) in cut.taken
+
+
+def _age(store: ObjectStore, log_id: str, put_id: str, now: datetime) -> timedelta:
+    return min((now - found.modified for found in store.list(names.staged(log_id, put_id))), default=_ABANDONED)
+
+
+def _holds(store: ObjectStore, key: str, user: str) -> bool:
+    try:
+        return bool(read_segment(store, key, 0).of({user}))
+    except Missing:
+        return False
