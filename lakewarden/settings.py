@@ -22,7 +22,12 @@ _VARIABLE = "LAKEWARDEN_"
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     segment_max_rows: Annotated[
-        int, Meta(ge=1, le=1_048_576, description="The most rows of one log segment; a larger write becomes several segments.")
+        int,
+        Meta(
+            ge=1,
+            le=1_048_576,
+            description="The most rows of one log segment; a larger write of one user is staged, of many users several segments.",
+        ),
     ] = 262_144
     segment_max_bytes: Annotated[int, Meta(ge=1 << 10, description="Approximate bytes of one log segment.")] = 64 << 20
     carry_below: Annotated[

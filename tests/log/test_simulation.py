@@ -30,6 +30,7 @@ _RARE = (
     "ignores links",
     "restores though the flush failed",
     "a conditional append without its look at the cuts",
+    "names what was staged before an erasure",
 )
 """Faults that it takes hundreds or thousands of schedules to meet."""
 

@@ -144,7 +144,7 @@ class Puts:
         # A call that fails leaves nothing: to go on from where it stopped would be to go on without a look.
         known, self._next = self._next, None
         floor = None if self._awake else self._floor()  # first: what is settled by now, the look at the log shows
-        looked, lost = False, None if segment.since is None else segment.since + 1
+        looked, lost = False, None
         for attempt in range(_LOST_RACES):
             listed = known is None or (attempt > 0 and attempt % PROBES == 0)
             looked = looked or listed
@@ -153,15 +153,13 @@ class Puts:
             if position > LAST_POSITION:  # a seal's end was read through
                 raise self._sealed()
             self._admit(segment, lost)
-            if segment.since is not None and self._cut.may_have_erased(segment.since):
-                raise StorageUnavailable("too many users were erased since the rows were staged: nothing was written; write again")
             if self._append_at(position, segment):
                 self._next = self._beyond(position)
                 self._links.made(position, segment.put_id, segment.rows)
                 self._awake = True
                 return position
             # Who chose the position in an earlier call may have begun this one after an erasure that it has not seen.
-            lost = position if looked and segment.since is None else lost
+            lost = position if looked else None
             if after is not None:
                 raise Conflict(f"log {self._log_id}: another write came after position {after}, which was read; read again")
             known = self._beyond(position)
@@ -174,6 +172,10 @@ class Puts:
         return frozenset(user for user in users if self._mark(user) in gone) if gone else frozenset()
 
     def _admit(self, segment: Segment, position: int | None) -> None:
+        if segment.since is not None:  # not above a position that was lost since
+            position = segment.since + 1
+            if self._cut.may_have_erased(segment.since):
+                raise StorageUnavailable("many users were erased since the rows were staged: nothing was written; write again")
         if self.refused(segment.users, position):
             self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))  # they may be open again
             if refused := self.refused(segment.users, position):

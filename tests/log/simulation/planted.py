@@ -5,7 +5,7 @@ A fault replaces a function or method of the production code, or an actor, for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,6 +17,7 @@ from lakewarden.log import drain
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
 from lakewarden.log.objects import clean, cut, names, put, view
+from lakewarden.log.objects.appends import Appends
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import Cut, Kept
 from lakewarden.log.objects.cuts import closing, history, settle
@@ -24,13 +25,16 @@ from lakewarden.log.objects.cuts import next_cut as nextcut
 from lakewarden.log.objects.cuts.history import History
 from lakewarden.log.objects.cuts.next_cut import NextCut
 from lakewarden.log.objects.cuts.settle import Counted
+from lakewarden.log.objects.group import Parcel
 from lakewarden.log.objects.names import Listing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.segments import segment
 from lakewarden.log.objects.segments.header import ID_BYTES, Header
+from lakewarden.log.objects.staged import Staged
 from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.view import LogView
 from lakewarden.log.position import NOTHING, position_of
+from lakewarden.log.receipt import Receipt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.steps import Steps
 from tests.log.simulation import actors, light, schedule
@@ -39,6 +43,7 @@ from tests.log.simulation.schedule import AS_IT_IS, Roles
 from tests.log.simulation.stores import Row, SimObjects, Snapshot
 
 _MADE, _LOST = put._Fate.MADE, put._Fate.LOST
+_naming: Callable[[Staged], Segment] = vars(Staged)["segment"].fget
 _doomed, _make, _put = clean._doomed, settle.make_cut, Puts.put
 _history, _fill = history.history_after, closing._fill
 _choose, _refused, _created = Puts._choose, Puts.refused, Puts._create
@@ -107,6 +112,18 @@ def _refuses_before_the_put_alone(puts: Puts, users: frozenset[str], position: i
 
 def _takes_what_was_given_up(newest: Cut, position: int) -> bool:
     return newest.sealed or position <= newest.upto
+
+
+def _in_several(appends: Appends, parcels: Sequence[Parcel], after: int | None = None) -> Receipt:
+    return appends._gathering.append(parcels, after)
+
+
+def _sweeps_the_stage(log_id: str, newest: Cut, found: Listing) -> dict[str, list[str]]:
+    return {**_doomed(log_id, newest, found), "staged": [*found.staged]}
+
+
+def _forgets_when_it_was_staged(staged: Staged) -> Segment:
+    return _naming(staged)._replace(since=None)
 
 
 # --- reading the log
@@ -373,6 +390,14 @@ FAULTS = (
     Fault("earlier erasures are forgotten at a settle", _replaced(settle, "remember_erased", _forgets_earlier_erasures)),
     Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
     Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),
+    Fault("a large call becomes several segments", _replaced(Appends, "append", _in_several)),
+    Fault("removes what is staged and not yet named", _replaced(clean, "_doomed", _sweeps_the_stage)),
+    Fault(
+        "names what was staged before an erasure",
+        ((Staged, "segment", property(_forgets_when_it_was_staged)),),
+        replace(AS_IT_IS, erases=1.0),
+    ),
+    Fault("an erasure leaves what is staged", _replaced(closing, "remove_of", _nowhere)),
     Fault("takes rows of a user who is closed", _replaced(Puts, "refused", _admits_everybody)),
     Fault("erases without closing", _replaced(closing, "_closed", _closes_nobody)),
     Fault("erases without filling the next positions", _replaced(closing, "_fill", _fills_nothing)),
