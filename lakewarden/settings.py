@@ -186,6 +186,19 @@ class LoadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 128 << 20
 
 
+class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    min_bytes: Annotated[
+        int,
+        Meta(ge=0, description="Fan an eventual query on one table out over its partitions if it reads at least so many bytes."),
+    ] = 64 << 20
+    part_bytes: Annotated[
+        int, Meta(ge=1, description="Bytes of partitions that are computed together; a larger partition stays whole.")
+    ] = 32 << 20
+    in_process_below: Annotated[
+        int, Meta(ge=0, description="Compute fewer such parts than this in the calling process, without Spark.")
+    ] = 64
+
+
 class JobsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_retries: Annotated[int, Meta(ge=0, description="How often a queued job is retried after a transient error.")] = 3
     retry_backoff_ms: Annotated[
@@ -230,6 +243,7 @@ class Settings(msgspec.Struct, frozen=True):
     sql: SqlSettings = SqlSettings()
     files: FilesSettings = FilesSettings()
     load: LoadSettings = LoadSettings()
+    federation: FederationSettings = FederationSettings()
     jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()
 

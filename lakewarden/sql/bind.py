@@ -15,7 +15,7 @@ from lakewarden.catalog.users import role_of
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied, Unsupported
 from lakewarden.sql.computed import queries_of
 from lakewarden.sql.context import Context
-from lakewarden.sql.queries.select import text_of
+from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import DEEPEST, ViewQuery, as_they_are, check_view, names
 from lakewarden.sql.rights import Made, asks_of, check_requirement
 from lakewarden.sql.specs import STATEMENTS

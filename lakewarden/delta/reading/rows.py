@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,16 +11,13 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.fitting import fitted
-from lakewarden.delta.parquet.reading import OpenFile, open_file
-from lakewarden.delta.parquet.schema import read_schema, rows_schema
+from lakewarden.delta.parquet.schema import rows_schema
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.column_cache import ColumnCache
+from lakewarden.delta.reading.file_group import FileGroup, wanted_schema
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Corrupt
 from lakewarden.log.record import OP, UPSERT
-from lakewarden.storage.objects import ObjectStore
-from lakewarden.storage.open import open_store
 
 
 def empty_rows(schema: TableSchema) -> pa.Table:
@@ -53,7 +49,7 @@ def read_rows(
         named_alike = table.schema_version(schemas).version == schemas[-1].version  # statistics go by name
         return read_files(table, files_within(table, bounds if named_alike else ()), schemas, columns, cache)
     ids = table.column_ids(schemas)
-    return fitted(table.scan(), _wanted(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
+    return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
 
 
 def read_files(
@@ -64,29 +60,7 @@ def read_files(
     cache: ColumnCache | None = None,
 ) -> pa.Table:
     """The rows of some live files of a plain table, under the newest schema."""
-    store = open_store(table.location)
-    wanted = _wanted(schemas[-1], columns)
-    ids = table.column_ids(schemas)
-    parts = []
-    for file in files:
-        opened = partial(_opened, table, store, file)
-        parts.append(cache.rows(table.uri, file, wanted, ids, opened) if cache else opened().read(wanted, ids))
-    return pa.concat_tables(parts) if parts else pa.schema([(field.name, field.type) for field in wanted]).empty_table()
-
-
-def _opened(table: ScopeTable, store: ObjectStore, file: DataFile) -> OpenFile:
-    """Raises:
-    Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
-    """
-    opened = open_file(store, file.path, file.partition)
-    if table.scope is not None and opened.footer.of_another(table.scope):
-        raise Corrupt(f"{table.uri}/{file.path} holds rows of another scope than {table.scope}: it was copied there")
-    return opened
-
-
-def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
-    every = read_schema(schema)
-    return every if columns is None else pa.schema([every.field(name) for name in columns])
+    return FileGroup.of(table, files, schemas, columns).read(cache)
 
 
 def newest_per_key(hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:

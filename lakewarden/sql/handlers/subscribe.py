@@ -19,7 +19,7 @@ from lakewarden.scope import TableName
 from lakewarden.sql.bind import Bound, bind
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.select import text_of
+from lakewarden.sql.queries.texts import text_of
 from lakewarden.sql.relations import SEQ, ViewQuery, names
 from lakewarden.sql.results import Events
 from lakewarden.sql.statements.base import Pairs

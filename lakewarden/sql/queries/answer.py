@@ -48,7 +48,7 @@ RULES: tuple[Rule, ...] = (
     Rule(lambda asked: asked.freshness == "strong", Answer(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
     Rule(lambda _: True, Answer(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
 )
-"""Strong queries are never fanned out (K3-68); what fans the others out goes in front of the last rule."""
+"""Strong queries are never fanned out (K3-68). Whether those of the last rule are is for `federation.rules`."""
 
 
 def answer_of(context: Context, relations: Collection[Relation]) -> Answer | None:
@@ -57,6 +57,11 @@ def answer_of(context: Context, relations: Collection[Relation]) -> Answer | Non
         return None
     asked = Asked(context.freshness, any(relation.as_of is not None for relation in relations))
     return next(rule.answer for rule in RULES if rule.holds(asked))
+
+
+def several_tables(number: int) -> Answer:
+    """Of a query that joins a partitioned table with others."""
+    return Answer(QueryStrategy.FEDERATED_TO_SINGLE, ServedBy.WAREHOUSE, f"it reads {number} tables")
 
 
 def _is_large(context: Context, relations: Collection[Relation]) -> bool:

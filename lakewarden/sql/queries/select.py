@@ -11,27 +11,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakewarden.access.gate import TableOf
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.errors import BadSyntax, PermissionDenied, Unsupported
+from lakewarden.errors import PermissionDenied
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
-from lakewarden.sql.depth import deeper
-from lakewarden.sql.queries.answer import answer_of
+from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
 from lakewarden.sql.queries.literal_forms import take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
 from lakewarden.sql.queries.pushdown import Pushdown, hide_seq, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
-from lakewarden.sql.reader import STUMBLES, Lakewarden
+from lakewarden.sql.queries.texts import whole_text_of
+from lakewarden.sql.query_engine.engine import Answer as EngineAnswer
 from lakewarden.sql.relations import SEQ, Relation, Resolved, resolved
 from lakewarden.sql.results import Rows
 
 if TYPE_CHECKING:
     from lakewarden.operations.reading.past import PastScope
 
-_DIALECT = Lakewarden()
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
 
 
@@ -43,6 +41,8 @@ class Prepared:
     pushdowns: dict[Relation, Pushdown]
     past: dict[Relation, PastScope]
     """The versions that it reads of tables' pasts."""
+    tree: exp.Query
+    """What `sql` says."""
 
 
 def prepare(
@@ -64,7 +64,8 @@ def prepare(
     places |= {id(node): shaped[node.name] for node in made.query.find_all(exp.Table) if not node.db and node.name in shaped}
     take_kept_forms(made.query, places)
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
-    return Prepared(_whole_text_of(with_session_values(context, made.query)), pushdowns, past)
+    tree = with_session_values(context, made.query)
+    return Prepared(whole_text_of(tree), pushdowns, past, tree)
 
 
 def _readable(context: Context, name: TableName) -> Table | TableOf:
@@ -89,37 +90,6 @@ def _pushdown(made: Resolved, relation: Relation, schema: TableSchema | None) ->
     return found
 
 
-def text_of(query: exp.Expr) -> str:
-    """The tree as DuckDB reads it.
-
-    Raises:
-        BadSyntax: the tree cannot be written in DuckDB's dialect.
-    """
-    return _written(query)[0]
-
-
-def _whole_text_of(query: exp.Expr) -> str:
-    """As `text_of`, but refuses to omit any part of the tree.
-
-    Raises:
-        Unsupported: DuckDB lacks a feature that the tree uses.
-    """
-    sql, doubts = _written(query)
-    if doubts and _DIALECT.parse(sql) != [query]:
-        raise Unsupported(f"the query cannot be written for DuckDB: {'; '.join(doubts)}")
-    return sql
-
-
-def _written(query: exp.Expr) -> tuple[str, list[str]]:
-    """The text, and sqlglot's warnings about parts that DuckDB may not accept."""
-    generator = _DIALECT.generator(comments=False, unsupported_level=ErrorLevel.IGNORE)
-    try:
-        with deeper():
-            return generator.generate(query), generator.unsupported_messages
-    except (SqlglotError, RecursionError, *STUMBLES) as error:
-        raise BadSyntax(f"the query cannot be written for DuckDB: {str(error) or 'it is nested too deep'}") from error
-
-
 def run(
     context: Context,
     query: exp.Query,
@@ -136,13 +106,31 @@ def run(
     """
     extra = extra or {}
     prepared = prepare(context, query, extra, shaped)
-    found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
+    answer, found = (answer_of(context, prepared.pushdowns), None) if read or extra else _apart_or_not(context, prepared)
+    if found is None:
+        found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
-    rows = Rows(found.rows.rename_columns(_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
-    answer = answer_of(context, prepared.pushdowns)
+    rows = Rows(found.rows.rename_columns(_told_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
     if answer is None:
         return rows
     return replace(rows, strategy=answer.strategy, served_by=answer.served_by, strategy_reason=answer.reason)
+
+
+def _apart_or_not(context: Context, prepared: Prepared) -> tuple[Answer | None, EngineAnswer | None]:
+    """How the query is answered, and the answer if it was fanned out over the partitions of its table."""
+    usual = answer_of(context, prepared.pushdowns)
+    if usual is None or context.freshness != "eventual" or prepared.past:
+        return usual, None
+    tables = [context.readable.get(relation.table) for relation in prepared.pushdowns]
+    parted = [table for table in tables if isinstance(table, Table) and table.type == "SHARED"]
+    if len(tables) > 1 and any(table.schema.partition_by for table in parted):
+        return several_tables(len(tables)), None
+    if len(tables) != 1 or not parted:
+        return usual, None
+    from lakewarden.sql.queries.federation.run import FederatedQuery  # imports Delta, which a query without tables does not need
+
+    ((relation, pushdown),) = prepared.pushdowns.items()
+    return FederatedQuery(context, parted[0], str(relation), prepared.tree, prepared.sql, pushdown).attempt()
 
 
 def _keeps_users_apart(context: Context, name: TableName) -> bool:
@@ -150,7 +138,7 @@ def _keeps_users_apart(context: Context, name: TableName) -> bool:
     return isinstance(table, Table) and context.owner(table) is not None
 
 
-def _apart(names: Sequence[str]) -> list[str]:
+def _told_apart(names: Sequence[str]) -> list[str]:
     """`id, id` → `id, id_1`: a row's values are keyed by column name."""
     taken, made = set(names), dict[str, None]()
     numbers: dict[str, Iterator[int]] = defaultdict(partial(count, 1))

@@ -1,0 +1,79 @@
+"""Some live files of a scope's table: all that is needed to read them, in another process too, where no table is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakewarden.catalog.model import TableSchema
+from lakewarden.connection import Location
+from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.parquet.reading import OpenFile, open_file
+from lakewarden.delta.parquet.schema import read_schema
+from lakewarden.delta.reading.column_cache import ColumnCache
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import Corrupt
+from lakewarden.scope import Scope
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of one version of a plain table, and the columns that are wanted of them."""
+
+    location: Location
+    uri: str
+    scope: Scope | None
+    files: tuple[DataFile, ...]
+    wanted: pa.Schema
+    column_ids: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls, table: ScopeTable, files: Iterable[DataFile], schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None
+    ) -> FileGroup:
+        """`columns`: names of the newest schema, and `_seq`; None for all."""
+        wanted = wanted_schema(schemas[-1], columns)
+        return cls(table.location, table.uri, table.scope, tuple(files), wanted, table.column_ids(schemas))
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def empty(self) -> pa.Table:
+        return pa.schema([(field.name, field.type) for field in self.wanted]).empty_table()
+
+    def read(self, cache: ColumnCache | None = None) -> pa.Table:
+        """The rows, under the newest schema.
+
+        Raises:
+            Corrupt: a file is missing or unreadable.
+        """
+        store = open_store(self.location)
+        parts = []
+        for file in self.files:
+            opened = partial(self._opened, store, file)
+            if cache is None:
+                parts.append(opened().read(self.wanted, self.column_ids))
+            else:
+                parts.append(cache.rows(self.uri, file, self.wanted, self.column_ids, opened))
+        return pa.concat_tables(parts) if parts else self.empty()
+
+    def _opened(self, store: ObjectStore, file: DataFile) -> OpenFile:
+        """Raises:
+        Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
+        """
+        opened = open_file(store, file.path, file.partition)
+        if self.scope is not None and opened.footer.of_another(self.scope):
+            raise Corrupt(f"{self.uri}/{file.path} holds rows of another scope than {self.scope}: it was copied there")
+        return opened
+
+
+def wanted_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+    """Some columns, or all, as they are read."""
+    every = read_schema(schema)
+    return every if columns is None else pa.schema([every.field(name) for name in columns])

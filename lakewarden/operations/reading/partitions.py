@@ -1,0 +1,72 @@
+"""Reads a SHARED table apart: its partitions as groups of files, all of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.parquet.files import DataFile, by_partition
+from lakewarden.delta.reading.bounds import files_within
+from lakewarden.delta.reading.column_cache import ColdCache
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.table import ScopeTable
+from lakewarden.operations.reading.scope import Place, Wanted, where_it_lies
+from lakewarden.target import ScopeTarget
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What a read of a table would take. `bytes` and `partitions` count files that may have a wanted row."""
+
+    partitioned: bool
+    plain: bool
+    """Whether its files alone say which rows live."""
+    partitions: int
+    bytes: int
+    table: ScopeTable | None
+    target: ScopeTarget
+    wanted: Wanted
+    files: tuple[DataFile, ...]
+
+    def groups(self, part_bytes: int) -> list[FileGroup]:
+        """The files of whole partitions, about so many bytes in each group."""
+        assert self.table is not None, "there are files"
+        found = _packed(list(by_partition(self.files).values()), part_bytes)
+        return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in found]
+
+
+def read_apart(place: Place, wanted: Wanted, cache: ColdCache, use: Callable[[Apart], T]) -> T:
+    """Returns what `use` makes of the table as of its last flush. Called again if the table was moved meanwhile."""
+
+    def read(target: ScopeTarget) -> tuple[T, bool]:
+        table = cache.tables.open(target)
+        found = use(_apart(table, target, wanted))
+        return found, table is not None and not is_frozen(table, target)
+
+    return where_it_lies(place, read)
+
+
+def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: Wanted) -> Apart:
+    partitioned = bool(target.schema.partition_by)
+    if table is None:
+        return Apart(partitioned, True, 0, 0, None, target, wanted, ())
+    named_alike = table.schema_version(target.schemas).version == target.schema.version  # statistics go by name
+    files = tuple(files_within(table, wanted.bounds if table.plain and named_alike else ()))
+    return Apart(
+        partitioned, table.plain, len(by_partition(files)), sum(file.size for file in files), table, target, wanted, files
+    )
+
+
+def _packed(partitions: Sequence[tuple[DataFile, ...]], part_bytes: int) -> Iterator[list[DataFile]]:
+    held: list[DataFile] = []
+    for files in partitions:
+        if held and sum(file.size for file in (*held, *files)) > part_bytes:
+            yield held
+            held = []
+        held += files
+    if held:
+        yield held

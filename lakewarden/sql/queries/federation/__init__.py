@@ -1,0 +1,1 @@
+"""Queries on one large partitioned table, computed partition by partition."""

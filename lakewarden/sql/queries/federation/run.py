@@ -1,0 +1,191 @@
+"""Computes a query partition by partition, and puts the answers together.
+
+The operator's queries run in this process, or in Spark's executors where there are many partitions. Those of other sessions
+run in the worker processes, which bound them, and never in an executor: their texts are not the operator's
+(docs/decisions/0029).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+from sqlglot import exp
+
+from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.reading.bounds import Bound, rows_within
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.errors import LakewardenError, Unsupported
+from lakewarden.operations.fanout import Sized
+from lakewarden.operations.reading.partitions import Apart, read_apart
+from lakewarden.operations.reading.scope import Wanted
+from lakewarden.settings import SqlSettings
+from lakewarden.sql.context import Context
+from lakewarden.sql.queries import answer
+from lakewarden.sql.queries.federation.names import Names, Untold
+from lakewarden.sql.queries.federation.plan import PARTS, Split, split
+from lakewarden.sql.queries.federation.rules import Looked, decided
+from lakewarden.sql.queries.federation.shape import reason_against
+from lakewarden.sql.queries.pushdown import Pushdown
+from lakewarden.sql.queries.scan import for_duck
+from lakewarden.sql.queries.texts import text_of
+from lakewarden.sql.query_engine.engine import Answer, Limits
+from lakewarden.sql.query_engine.in_process import engine_of_process
+from lakewarden.storage.steps import in_one_step
+from lakewarden.strategies import QueryStrategy
+from lakewarden.table import TableClient
+
+_AT_ONCE = 2
+"""Partitions at once in this process: one is read while another is computed."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A query as it is federated: the two texts, and how the result looks."""
+
+    query: Split
+    partial: str
+    final: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FederatedQuery:
+    """An eventual query on one SHARED table. `sql` is `tree` as DuckDB reads it; `name` is the table's in it."""
+
+    context: Context
+    table: Table
+    name: str
+    tree: exp.Query
+    sql: str
+    pushdown: Pushdown
+
+    def attempt(self) -> tuple[answer.Answer, Answer | None]:
+        """Returns how the query is answered, and its answer if it was fanned out; None where it is to be run as one.
+
+        Raises:
+            LakewardenError: as `QueryEngine.run`, and as a read of the table.
+        """
+        warehouse = self.context.warehouse
+        client = TableClient.of(warehouse, self.table)
+        wanted = Wanted(self.pushdown.columns, self.pushdown.bounds)
+        return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
+
+    def _decide(self, apart: Apart) -> tuple[answer.Answer, Answer | None]:
+        settings = self.context.warehouse.settings.federation
+        looked = Looked(apart.partitioned, apart.plain, apart.partitions, apart.bytes, settings.min_bytes, "", aggregate=False)
+        found = decided(looked)
+        if found.strategy is not QueryStrategy.FEDERATED_SCAN:
+            return found, None
+        groups = apart.groups(settings.part_bytes)
+        told = self._told(groups[0])
+        if isinstance(told, str):
+            return decided(replace(looked, reason=told)), None
+        return decided(replace(looked, aggregate=told.query.aggregate)), self._reduced(told, groups)
+
+    def _told(self, group: FileGroup) -> Told | str:
+        """The two queries, tried out on no rows; or why there are none.
+
+        Raises:
+            LakewardenError: the query itself is refused.
+        """
+        if reason := reason_against(self.tree):
+            return reason
+        engine, limits, schema = self.context.engine, self.context.limits, self.table.schema
+        nothing = for_duck(group.empty(), schema)
+        result = engine.run(self.sql, {self.name: nothing}, limits)
+        try:
+            assert isinstance(self.tree, exp.Select), "a rule says so"
+            alias = self.tree.args["from_"].this.alias_or_name
+            query = split(self.tree, Names(schema.names, alias, self.tree))
+            first = text_of(query.partial)
+            parts = engine.run(first, {self.name: nothing}, limits)
+            final = text_of(query.final(parts.types, result.types))
+            made = engine.run(final, {PARTS: _named(query, parts.rows)}, limits)
+        except Untold as untold:
+            return str(untold)
+        except LakewardenError as error:
+            return f"it cannot be divided: {error.message}"
+        if made.types != result.types:
+            return "the types of its result would change"
+        return Told(query, first, final, tuple(result.rows.column_names), result.types)
+
+    def _reduced(self, told: Told, groups: Sequence[FileGroup]) -> Answer:
+        limits = self.context.limits
+        until = time.monotonic() + limits.seconds
+        parts = self._parts(told, groups, until)
+        rows = _named(told.query, pa.concat_tables(part.rows for part in parts))
+        made = self.context.engine.run(told.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
+        return Answer(made.rows.rename_columns(list(told.names)), told.types)
+
+    def _parts(self, told: Told, groups: Sequence[FileGroup], until: float) -> list[Answer]:
+        context, limits = self.context, self.context.limits
+        settings = context.warehouse.settings
+        if context.services.trusts(context.principal) and len(groups) >= settings.federation.in_process_below:
+            one = msgspec.structs.replace(settings.sql, threads=1)
+            task = PartTask(told.partial, self.name, self.table.schema, self.pushdown.bounds, one, limits)
+            work = partial(in_one_step, task)
+            engine = context.services.operator().engine
+            return [_or_raise(part) for part in engine.run_large(work, [Sized(group, group.bytes) for group in groups], 0)]
+
+        def part(group: FileGroup) -> Answer:
+            rows = _rows(group, self.table.schema, self.pushdown.bounds)
+            return context.engine.run(told.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return _bounded(list(pool.map(part, groups)), limits)
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """The query of a partition, in a task of Spark."""
+
+    sql: str
+    name: str
+    schema: TableSchema
+    bounds: tuple[Bound, ...]
+    settings: SqlSettings
+    limits: Limits
+
+    def __call__(self, group: FileGroup) -> Answer | LakewardenError:
+        """Errors are values: a task of Spark cannot raise them."""
+        try:
+            rows = _rows(group, self.schema, self.bounds)
+            return engine_of_process(self.settings).run(self.sql, {self.name: rows}, self.limits)
+        except LakewardenError as error:
+            return error
+
+
+def _rows(group: FileGroup, schema: TableSchema, bounds: Sequence[Bound]) -> pa.Table:
+    return for_duck(rows_within(group.read(), bounds), schema)
+
+
+def _named(query: Split, rows: pa.Table) -> pa.Table:
+    """The rows of the first query, by the names under which the second one knows its columns."""
+    return rows.rename_columns(list(query.columns or (f"c{number}" for number in range(rows.num_columns))))
+
+
+def _bounded(parts: list[Answer], limits: Limits) -> list[Answer]:
+    size = sum(part.rows.nbytes for part in parts)
+    if size > limits.result_bytes:
+        raise Unsupported(f"the partitions' rows take {size:,} bytes, more than {limits.result_bytes:,} (sql.result_bytes)")
+    return parts
+
+
+def _left(until: float, limits: Limits) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise Unsupported(f"the query takes more than {limits.seconds:g} seconds (sql.timeout_seconds)")
+    return left
+
+
+def _or_raise(part: Answer | LakewardenError) -> Answer:
+    if isinstance(part, LakewardenError):
+        raise part
+    return part
