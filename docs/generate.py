@@ -23,6 +23,7 @@ from lakewarden.sql.shapes.table import BYPASS, SHAPES
 from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statement_spec import InWarehouse, OnScopes, OwnRule, Right, act_of
 from lakewarden.sql.statement_spec import OnTable as StatementOnTable
+from tests.k3.lines import SECTIONS, line_tests
 from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
@@ -39,6 +40,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "damage.md": _page("When something is lost", "tests/repair/states.py", damage()),
         _REFERENCE / "errors.md": _page("Errors", "lakewarden/errors.py", errors()),
         _REFERENCE / "functions.md": _page("Functions in queries", "lakewarden/sql/query_engine/functions.py", functions()),
+        _REFERENCE / "k3.md": _page("K3, line by line", "tests/k3/lines.py", k3_lines()),
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
@@ -162,6 +164,18 @@ def writes() -> Iterator[str]:
             shape.verb, shape.kind, shape.form, shape.rules, f"`{shape.strategy.wire}`", f"{shape.why}{' (1)' * shape.warns}"
         )
     yield from ("", f"(1) The result warns: {BYPASS}.")
+
+
+def k3_lines() -> Iterator[str]:
+    yield "What K3 Tables states, a line each, as far as it is about engines, tables, reading, writing, history and maintenance"
+    yield "(`lake.k3`). The tests are in `tests/k3/`."
+    tests = line_tests()
+    for section, lines in SECTIONS.items():
+        yield from ("", f"## {section}", "")
+        yield from _table("line", "says", "outcome", "test")
+        for line in lines:
+            outcome = f"{line.outcome}: {line.reason}" if line.reason else line.outcome
+            yield _row(f"K3-{line.number}", line.says, outcome, f"`{tests[line.number]}`" if line.number in tests else "")
 
 
 def operations() -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import cast
 
 from sqlglot import exp
@@ -49,6 +50,7 @@ class Statements(Calls):
         freshness: object = Freshness.EVENTUAL.wire,
         limit: object = 10_000,
         table: str = "",
+        lookup_tables: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Wire]:
         """Runs one statement, whose tables are named without their bucket.
 
@@ -56,6 +58,7 @@ class Statements(Calls):
             freshness: of a query, by K3's name; writes ignore it.
             limit: the most rows that a query answers.
             table: what `{table}` in the text means.
+            lookup_tables: tables of the bucket by the names that a query has for them.
 
         Raises:
             InvalidArgument: several statements, or an argument that is not valid.
@@ -67,7 +70,7 @@ class Statements(Calls):
             raise InvalidArgument(f"limit {most}: how many rows to answer, 0 or more")
         statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
         if isinstance(statement, (Query, Explain)):
-            return self._queried(bucket, statement, reading, most)
+            return self._queried(bucket, replace(statement, query=_renamed(statement.query, lookup_tables)), reading, most)
         if isinstance(statement, _WRITES):
             return written(statement.table.name, self._run(bucket, statement))
         return self._defined(bucket, cast("OnTable", statement))
@@ -115,6 +118,16 @@ def _by_k3(statement: CreateTable | CreateTableAs) -> CreateTable | CreateTableA
         raise Unsupported(f"a bucket has SHARED tables, not {statement.type} ones")
     named = {key.upper() for key, _ in statement.options}
     return replace(statement, options=(*statement.options, *(pair for pair in REPLACE.items() if pair[0] not in named)))
+
+
+def _renamed(query: exp.Query, tables: Mapping[str, str]) -> exp.Query:
+    """The query over other tables than it names, which keep its names for them."""
+    made = query.copy()
+    for node in [node for node in made.find_all(exp.Table) if not node.db and node.name in tables]:
+        if not node.args.get("alias"):
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.set("this", exp.to_identifier(tables[node.name], quoted=True))
+    return made
 
 
 def _limited(query: exp.Query, limit: int) -> exp.Query:

@@ -1,0 +1,163 @@
+"""Each line of K3.B to K3.H, in our words, and whether it is true: data for docs/reference/k3.md.
+
+The test of a line is named by it: `test_k3_031_…` in this directory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Outcome = Literal["true", "not yet"]
+
+FIRST, LAST = 9, 118
+_TEST = re.compile(r"^def (test_k3_(\d{3})_\w+)\(", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int
+    says: str
+    outcome: Outcome = "true"
+    reason: str = ""
+    """Why it is not true, or how it differs; or what to know about it."""
+
+
+SECTIONS: dict[str, tuple[Line, ...]] = {
+    "K3.B Engine": (
+        Line(9, "a new bucket has an engine at once"),
+        Line(10, "an engine is shown with all of its fields"),
+        Line(11, "enabling a bucket's engine again keeps it; there are never two"),
+        Line(12, "calls name the bucket and no engine; an unknown bucket is NOT_FOUND"),
+        Line(13, "a new engine is active"),
+        Line(14, "only DisableEngine and EnableEngine switch it, and its time advances"),
+        Line(15, "a disabled engine refuses calls of tables; sensors and schedules skip; nothing is deleted"),
+        Line(16, "settings are the text of a JSON object, kept as it is"),
+        Line(17, "the number of tables follows them"),
+    ),
+    "K3.C Table": (
+        Line(18, "a table is shown with all of its fields"),
+        Line(19, "a manual table begins at version 0 and has no pipeline and no rule"),
+        Line(20, "a manual table without columns is refused"),
+        Line(21, "a name is taken once, and a column's too"),
+        Line(22, "a pipeline table has no columns yet", "not yet", "templates come with pipelines; the call is UNSUPPORTED"),
+        Line(23, "its first ingest makes its schema", "not yet", "pipelines"),
+        Line(24, "a pipeline table names its pipeline, a manual one none", "not yet", "of manual tables it is true"),
+        Line(25, "a pipeline table gets one rule by its template", "not yet", "pipelines"),
+        Line(26, "a query before the first ingest is FAILED_PRECONDITION", "not yet", "pipelines"),
+        Line(27, "merge keys are a composite key; a nullable, unknown or JSON column is none"),
+        Line(28, "a condition on the merge keys goes through the log, any other straight into Delta"),
+        Line(29, "partition columns become directories; unknown, JSON and float columns are refused"),
+        Line(30, "a condition on the partition column reads the files of that partition only"),
+        Line(31, "a keyed write that changes the partition column moves the row"),
+        Line(32, "each commit advances the version, and an optimize with nothing to do makes none"),
+        Line(33, "row count and size are those of the last drain"),
+        Line(34, "a description is stored and shown"),
+    ),
+    "K3.D Columns, types, defaults": (
+        Line(35, "the column types have K3's numbers"),
+        Line(36, "a column without a type is refused"),
+        Line(37, "strings are UTF-8; empty is not NULL"),
+        Line(38, "INT has 32 bits, and nothing wraps"),
+        Line(39, "LONG has 64 bits, exact as text"),
+        Line(40, "SHORT has 16 bits"),
+        Line(41, "FLOAT has 32 bits; NaN and infinity are refused"),
+        Line(42, "DOUBLE has 64 bits; NaN and infinity are refused"),
+        Line(43, "BOOLEAN is true or false"),
+        Line(44, "DATE is a day that exists"),
+        Line(45, "TIMESTAMP is microseconds in UTC, or text; less than a microsecond is refused"),
+        Line(46, "BINARY is base64"),
+        Line(47, "JSON is any document; a broken one is refused"),
+        Line(48, "DuckDB's JSON operators work on JSON columns"),
+        Line(49, "a default fills what a row leaves out, at the write"),
+        Line(50, "defaults differ by row, and stay as they were written"),
+        Line(51, "a default is checked against its column's type"),
+        Line(52, "a default is a known function or a literal"),
+        Line(53, "a required column without a default cannot be left out"),
+        Line(54, "a nullable column that is left out is NULL"),
+        Line(55, "NULL is not absence: no default takes its place"),
+        Line(56, "an unknown column in a row is an error that names it"),
+    ),
+    "K3.E Two tiers and the read side": (
+        Line(57, "a keyed write is in the write log, and not in Delta"),
+        Line(58, "a drain is one commit, and empties the log"),
+        Line(59, "maintenance works on Delta alone; pending rows stay"),
+        Line(60, "freshness that is not given is EVENTUAL"),
+        Line(61, "EVENTUAL is Delta alone"),
+        Line(62, "STRONG reads what was written"),
+        Line(63, "OLTP_ONLY is the undrained rows of the log"),
+        Line(64, "STRONG hides deleted rows and has one row for each key"),
+        Line(65, "STRONG has each row once while a drain commits"),
+        Line(66, "the enums of reading have K3's numbers"),
+        Line(67, "EVENTUAL on an ordinary table: UNARY_WAREHOUSE, WAREHOUSE"),
+        Line(68, "STRONG: UNARY_MERGED_STRONG, MERGED, also on partitioned tables"),
+        Line(69, "OLTP_ONLY: OLTP, without a strategy, with a reason"),
+        Line(70, "an aggregate over a large partitioned table is fanned out", "not yet", "federated reads"),
+        Line(71, "a scan of a large partitioned table is fanned out", "not yet", "federated reads"),
+        Line(72, "a small table is not fanned out, and the answer says why", "not yet", "federated reads"),
+        Line(73, "each read says its strategy and tier; a reason only where there is one"),
+        Line(74, "STRONG works on a table without keys"),
+        Line(75, "a write ignores the freshness"),
+        Line(76, "one statement a call, a limit, `{table}` and tables to look up"),
+    ),
+    "K3.F Write strategies": (
+        Line(77, "KEYED_INSERT_SINGLE"),
+        Line(78, "KEYED_INSERT_BULK; of the call always"),
+        Line(79, "KEYED_INSERT_FROM_SELECT"),
+        Line(80, "KEYED_UPDATE"),
+        Line(81, "KEYED_RANGE; without a key it does nothing, and says so"),
+        Line(82, "KEYED_FROM_SUBQUERY"),
+        Line(83, "KEYED_DELETE"),
+        Line(84, "KEYED_RANGE_DELETE"),
+        Line(85, "KEYED_DELETE_FROM_SUBQUERY"),
+        Line(86, "NON_KEYED_UPDATE: a commit, with a warning"),
+        Line(87, "NON_KEYED_DELETE: a commit, with a warning"),
+        Line(88, "NON_KEYED_INSERT: a commit"),
+        Line(89, "NON_KEYED_INSERT_FROM_SELECT"),
+        Line(90, "MERGE_ROWS: rows written are the source's"),
+        Line(91, "MERGE_QUERY"),
+        Line(92, "MERGE_TABLE"),
+        Line(93, "the strategies have K3's numbers"),
+        Line(94, "a condition on another column beside the keys is not keyed"),
+        Line(95, "a condition on a part of the keys is a range, with a warning"),
+        Line(96, "a pending row replaces what a direct write did, which was warned of"),
+        Line(97, "after a Compact, a direct write stays"),
+        Line(98, "a drain needs no call of the writer", reason="by FLUSH_POLICY, which the flush sensor looks at"),
+        Line(99, "of one key the last write counts"),
+        Line(100, "overwrite replaces all rows by one commit, behind a drain; the actions of Merge"),
+        Line(101, "tables are defined by SQL; DROP and RENAME COLUMN are refused"),
+    ),
+    "K3.G History and time travel": (
+        Line(102, "an entry has all of its fields"),
+        Line(103, "one entry a commit, without gaps; a vacuum has two"),
+        Line(104, "operations have Delta's names"),
+        Line(105, "a predicate is shown as it was written"),
+        Line(106, "an entry names the version that it read; the first names 0"),
+        Line(107, "pages go back by `before_version`, and list each version once"),
+        Line(108, "entries are in the order of versions, whatever their times"),
+        Line(109, "metrics have K3's names"),
+        Line(110, "user metadata is an object; other text is under `raw`"),
+        Line(111, "a restore is a new version; an unknown or vacuumed one is refused"),
+        Line(112, "a restore drains first, and the restored rows stay"),
+        Line(
+            113, "DescribeTable and ListPartitions", "not yet", "no calls of the facade; GetTable has the version and the sizes"
+        ),
+    ),
+    "K3.H Maintenance parameters": (
+        Line(114, "Optimize packs each partition to the size, and counts what it did"),
+        Line(115, "Optimize by columns sorts; partition columns and unknown ones are refused"),
+        Line(116, "Vacuum keeps 168 hours unless forced; a dry run deletes nothing"),
+        Line(117, "Compact drains the log; an empty one makes no commit"),
+        Line(118, "two operations at once harm no row"),
+    ),
+}
+
+LINES: tuple[Line, ...] = tuple(line for section in SECTIONS.values() for line in section)
+
+
+def line_tests() -> dict[int, str]:
+    """The names of the tests, by the line that names them."""
+    texts = (path.read_text() for path in sorted(Path(__file__).parent.glob("test_k3_*.py")))
+    return {int(number): name for text in texts for name, number in _TEST.findall(text)}
