@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation
@@ -140,3 +141,25 @@ def test_a_table_that_cannot_be_filled_from_its_query_is_not_left(lake: Lakehous
     with pytest.raises(Conflict, match="kept writing"):
         lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
     assert rows(lake, "SELECT table_name FROM system.tables ORDER BY 1") == ["mine", "t"]
+
+
+def test_rows_of_a_partitioned_table_are_in_the_directories_of_their_values(lake: Lakehouse, k3: SqlSession) -> None:
+    lake.sql(
+        "CREATE TABLE app.p (id INT PRIMARY KEY, day TEXT, n INT) PARTITION BY (day); INSERT INTO app.p VALUES (1, 'a b', 1)"
+    )
+    lake.flush("app.p")
+    write(k3, "UPDATE p SET day = 'c' WHERE n = 1")
+    assert _directories(lake, "p") == {"day=c"}
+    merged = "MERGE INTO app.p USING (VALUES (1, 'd'), (2, 'e')) AS s(id, day) ON p.id = s.id"
+    write(lake, f"{merged} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    lake.flush("app.p")
+    assert _directories(lake, "p") == {"day=d", "day=e"}
+    lake.sql("CREATE TABLE app.q PARTITION BY (day) AS SELECT * FROM app.p; DELETE FROM app.q WHERE day = 'd'")
+    lake.sql("INSERT INTO app.q (day, id) VALUES (NULL, 7), ('a b', 8)")
+    assert _directories(lake, "q") == {"day=e", "day=__HIVE_DEFAULT_PARTITION__", "day=a%20b"}
+    assert rows(lake, "SELECT id FROM app.q ORDER BY id") == [2, 7, 8]
+
+
+def _directories(lake: Lakehouse, name: str) -> set[str]:
+    table = DeltaTable(f"{lake.warehouse.uri}/data/app/{name}")
+    return {uri.rsplit("/", 2)[1] for uri in table.file_uris()}

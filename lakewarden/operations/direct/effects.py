@@ -97,7 +97,7 @@ class Revise:
             made = _together(stays, outputs.numbered(edit.rows)) if edit.rows.num_rows else stays
             del rows, edit, stays  # the next file takes their place
             if made.num_rows:
-                adds.append(outputs.write(made))
+                adds += outputs.write(made)
         return Draft(tuple(adds), tuple(removes), updated, deleted, copied)
 
     def stands(self, draft: Draft, since: Between) -> bool:
@@ -123,6 +123,7 @@ def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outpu
     table.check_plain()
     gone = {file.path for file in draft.removes}
     left = [file for file in table.files() if file.path not in gone]
-    adds = [outputs.write(rows) for file in left if (rows := read_files(table, [file], target.schemas)).num_rows]
+    kept = (read_files(table, [file], target.schemas) for file in left)
+    adds = [file for rows in kept if rows.num_rows for file in outputs.write(rows)]
     copied = draft.copied + sum(file.rows for file in adds)
     return Draft((*draft.adds, *adds), (*draft.removes, *left), draft.updated, draft.deleted, copied)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lakewarden.clock import NewId
-from lakewarden.delta.parquet.files import NewFile, direct_name, write_file
+from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.log.position import WHOLE, end_of, seq_of
 from lakewarden.operations.direct.value import Batches
@@ -72,17 +73,18 @@ class Outputs:
     def fresh(self, batches: Batches) -> tuple[NewFile, ...]:
         """Writes new rows, to files of about the table's target size, one after the other."""
         size = self._target.target_file_size
-        return tuple(self.write(self.numbered(rows)) for rows in in_parts(batches, size) if rows.num_rows)
+        parts = (rows for rows in in_parts(batches, size) if rows.num_rows)
+        return tuple(file for rows in parts for file in self.write(self.numbered(rows)))
 
     def numbered(self, rows: pa.Table) -> pa.Table:
         schema = rows_schema(self._target.schema)
         own = schema.remove(schema.get_field_index(SEQ))
         return self._numbers.numbered(rows.select(own.names).cast(own))
 
-    def write(self, rows: pa.Table) -> NewFile:
-        """Writes rows that have their `_seq`."""
-        made = write_file(self._target, rows, direct_name(self._new_id))
-        self._made.append(made)
+    def write(self, rows: pa.Table) -> list[NewFile]:
+        """Writes rows that have their `_seq`, to a file for each partition."""
+        made = write_files(self._target, rows, partial(direct_name, self._new_id))
+        self._made += made
         return made
 
     def discard(self, files: tuple[NewFile, ...] | None = None) -> None:
