@@ -70,11 +70,13 @@ class Load:
 
         Raises:
             NotFound: a path matches no file.
+            FailedPrecondition: the engine of the table's namespace is disabled.
             InvalidArgument: a file is empty or unreadable, or its columns are not those of the table; or a bad option.
             RowsRejected: rows do not fit.
             Conflict, StorageUnavailable: as `TableClient.write` and `DirectWrites.append`.
         """
         table, request = self.client.table, self.request
+        self.client.reader.check_active()
         check = RowCheck(table.schema, self._owner(), self.client.warehouse.clock, self.client.warehouse.new_id)
         sources = find_sources(self.client.warehouse, request.paths, request.format)
         pieces = self._pieces(check, sources)

@@ -28,6 +28,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
         opened.create_table(
             "chat.ticks", type="STREAM", columns=[Column("id", "BIGINT")], primary_key=["id"], options={"TTL_SECONDS": "1"}
         )
+        opened.create_table("chat.keyless", columns=columns)
         table = make_notes(opened, options={"FLUSH_POLICY": "rows:1"})
         for number in (1, 2):
             table.write(notes({number: "x"}), user="ann")
@@ -56,6 +57,8 @@ CALLS: dict[str, Callable[[Lakehouse], object]] = {
     "move": lambda lake: lake.move(NOTES, "local"),
     "queue": lambda lake: lake.enqueue("flush", NOTES),
     "subscribe": lambda lake: lake.subscribe("SELECT * FROM chat.notes", user="ann", role="user"),
+    "load": lambda lake: lake.load(NOTES, ["nothing.csv"], user="ann"),
+    "direct": lambda lake: lake.table("chat.keyless").direct.append([]),
     "select": lambda lake: lake.sql("SELECT * FROM chat.notes"),
     "insert in SQL": lambda lake: lake.sql("INSERT INTO chat.notes VALUES (3, 'x')"),
     "from another": lambda lake: lake.sql('INSERT INTO "kb-prod".events SELECT * FROM chat.notes'),
@@ -81,7 +84,7 @@ def test_a_job_over_all_tables_does_the_others(lake: Lakehouse) -> None:
     assert [line.scope for line in planned.scopes] == [Scope(TableName.parse(OTHER))]
     assert skipped in _outcomes(lake.compact()) & _outcomes(lake.optimize()) & _outcomes(lake.vacuum())
     assert ("chat.ticks", "skipped", DISABLED) in _outcomes(lake.evict())
-    assert _outcomes(lake.flush()) == {(OTHER, "done", ""), skipped}
+    assert _outcomes(lake.flush()) == {(OTHER, "done", ""), ("chat.keyless", "skipped", DISABLED), skipped}
     assert _outcomes(lake.flush_scopes([Scope(TableName.parse(NOTES), "ann")])) == {skipped}
 
 

@@ -144,9 +144,7 @@ def test_a_table_that_cannot_be_filled_from_its_query_is_not_left(lake: Lakehous
 
 
 def test_rows_of_a_partitioned_table_are_in_the_directories_of_their_values(lake: Lakehouse, k3: SqlSession) -> None:
-    lake.sql(
-        "CREATE TABLE app.p (id INT PRIMARY KEY, day TEXT, n INT) PARTITION BY (day); INSERT INTO app.p VALUES (1, 'x', 1)"
-    )
+    lake.sql("CREATE TABLE app.p (id INT PRIMARY KEY, day TEXT, n INT) PARTITION BY (day); INSERT INTO app.p VALUES (1, 'x', 1)")
     lake.flush("app.p")
     write(k3, "UPDATE p SET day = 'c' WHERE n = 1")
     assert _directories(lake, "p") == {"day=c"}
