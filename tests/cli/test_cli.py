@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -551,3 +552,14 @@ def test_the_demo_says_that_java_is_missing_before_it_makes_a_warehouse(
     code, message = call("demo", "--format", "json").failure
     assert (code, "JAVA_HOME" in message) == ("UNSUPPORTED", True)
     assert call("tables", "--format", "json").failure[0] == "NOT_FOUND", "no warehouse was made"
+
+
+def test_ui_says_first_that_java_is_missing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        answer = call("ui", "--port", str(taken.getsockname()[1]))
+    said, why = answer.err.splitlines()
+    assert "JAVA_HOME" in said
+    assert why.startswith("INVALID_ARGUMENT: cannot serve")
