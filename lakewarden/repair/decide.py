@@ -31,8 +31,8 @@ SURVIVED = "_survived"
 
 
 def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_upto: int) -> Decided:
-    """Returns the newest row of each key; a tombstone hides the older ones. Without a key no row stands for another, so what
-    was found besides the base is doubtful.
+    """Returns the newest row of each key; a tombstone hides the older ones. Without a key no row stands for another, and
+    nothing goes through the log: the base is all there is.
 
     Args:
         base: rows of the last version that can be read (the newest schema's columns and `_seq`).
@@ -42,7 +42,7 @@ def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_up
             survived them are doubtful; `NOTHING` where all deletions are known.
     """
     if not primary_key:
-        return Decided(base, _distinct(found).select(base.column_names))
+        return Decided(base, base.slice(0, 0))
     strangers, own = _split(base, pc.is_null(base.column(SEQ)))
     every = pa.concat_tables([_as_found(own), found.select([*base.column_names, OP, SURVIVED])])
     newest = newest_per_key(_distinct(every), primary_key)

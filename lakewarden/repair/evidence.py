@@ -136,18 +136,14 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: Base) ->
 
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
     """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
-    has them. A file's rows survived the deletions up to the flush that wrote it.
-
-    Of a table without a key, those that direct writes made after the base; whether they were ever committed is not known.
-    """
-    after, upto = (base.watermark, upto) if target.schema.keyed else (base.direct, end_of(LAST_POSITION))
+    has them. A file's rows survived the deletions up to the flush that wrote it."""
     parts = [
-        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, after, upto)
+        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
     ]
     return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
 
 
-def _beyond(target: ScopeTarget, path: str, after: int, upto: int) -> Iterator[pa.Table]:
+def _beyond(target: ScopeTarget, path: str, base: Base, upto: int) -> Iterator[pa.Table]:
     try:
         opened = open_file(open_store(target.location), path)
         if not _is_own(target, opened):
@@ -155,10 +151,33 @@ def _beyond(target: ScopeTarget, path: str, after: int, upto: int) -> Iterator[p
         rows = opened.read(read_schema(target.schema), {})
     except LakewardenError:
         return  # torn: its rows are found elsewhere or lost
-    own = rows.filter((pc.field(SEQ) > after) & (pc.field(SEQ) <= upto))
+    own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
     if own.num_rows:
         newest = pc.max(rows.column(SEQ)).as_py()
         yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
+
+
+def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], base: Base, upto: int) -> pa.Table:
+    """Rows that direct writes made after the base: the newest schema's columns and `_seq`. Whether they were ever committed, and
+    are still live, is not known.
+
+    Args:
+        upto: the watermark. A flush's rows beyond it are in the log.
+    """
+    after = max(base.direct, upto)
+    parts = [empty_rows(target.schema)]
+    for found in data_files(listing):
+        if found.key in base.files:
+            continue
+        try:
+            opened = open_file(open_store(target.location), found.key)
+            if _is_own(target, opened) and opened.footer.settled_upto is None:
+                parts.append(opened.read(read_schema(target.schema), {}).filter(pc.field(SEQ) > after))
+        except LakewardenError:
+            continue  # torn
+    rows = pa.concat_tables(parts)
+    places = pa.table({"seq": rows.column(SEQ), "at": pa.array(range(rows.num_rows), pa.int64())})
+    return rows.take(places.group_by("seq", use_threads=False).aggregate([("at", "min")]).column("at_min"))
 
 
 def _is_own(target: ScopeTarget, opened: OpenFile) -> bool:

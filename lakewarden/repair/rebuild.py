@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,15 @@ from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ
 from lakewarden.repair.decide import Decided, decide, doubt_after
-from lakewarden.repair.evidence import Base, last_whole, later_commits, listed, rows_of_files, rows_of_log
+from lakewarden.repair.evidence import (
+    Base,
+    last_whole,
+    later_commits,
+    listed,
+    rows_of_direct_writes,
+    rows_of_files,
+    rows_of_log,
+)
 from lakewarden.repair.look import Look
 from lakewarden.repair.task import RepairTask
 from lakewarden.warehouse import state_store
@@ -30,17 +38,31 @@ class Rebuilt:
 
 
 def rebuild(task: RepairTask, look: Look) -> Rebuilt:
-    target, watermark = task.target, max(look.watermark, task.known_watermark)
-    base = listed(task, look.listing) or last_whole(target, look.newest, look.sizes)
-    files = () if look.foreign else look.listing
-    hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
-    found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
-    rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
-    decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
+    watermark = max(look.watermark, task.known_watermark)
+    newest = listed(task, look.listing)
+    decided = _found(task, look, watermark) if newest is None else _whole(newest, task)
     visible = _visible(task, look)
     expected = _expected(task, look)
     back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible))).num_rows
     return Rebuilt(decided, watermark, back, _lost(expected, decided))
+
+
+def _whole(newest: Base, task: RepairTask) -> Decided:
+    """The last version that was ever committed: what is settled is in it, and nothing else."""
+    rows = _unerased(newest.rows, task.erased_upto)
+    return Decided(rows, rows.slice(0, 0))
+
+
+def _found(task: RepairTask, look: Look, watermark: int) -> Decided:
+    """The last version that can be read whole, and what came after it."""
+    target, files = task.target, () if look.foreign else look.listing
+    base = last_whole(target, look.newest, look.sizes)
+    hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
+    found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
+    rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
+    decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
+    direct = rows_of_direct_writes(target, files, base, watermark)
+    return replace(decided, doubtful=pa.concat_tables([decided.doubtful, direct.select(decided.doubtful.column_names)]))
 
 
 def _lost(expected: int | None, decided: Decided) -> int | None:

@@ -1,4 +1,4 @@
-"""Repairs of a table without a key: a row stands for itself alone, and comes back only if its commit is known."""
+"""Repairs of rows that did not come through the log: they come back only if their commit is known."""
 
 from __future__ import annotations
 
@@ -47,3 +47,20 @@ def test_rows_whose_commit_is_not_known_are_set_apart(lake: Lakehouse) -> None:
     assert (repaired.rows_recovered, repaired.rows_quarantined, repaired.rows_lost, _ids(lake)) == (0, 2, None, [0, 0, 1, 1])
     assert [path.name for path in (_place(lake) / "_quarantine").rglob("rows-*.parquet")] != []
     assert all(finding.passed for finding in lake.check())
+
+
+def test_a_direct_write_on_a_table_with_a_key(lake: Lakehouse) -> None:
+    table = lake.create_table("app.keyed", type="SHARED", columns=[Column("id", "BIGINT")], primary_key=["id"])
+    table.write([{"id": 1}, {"id": 2}])
+    lake.flush("app.keyed")
+    table.direct.overwrite([pa.table({"id": pa.array([5, 6], pa.int64())})])
+    place = path_of(lake.warehouse.uri) / "data" / "app" / "keyed"
+    (place / "_delta_log" / f"{1:020d}.json").write_bytes(b"")
+    (repaired,) = lake.repair("app.keyed")
+    assert (repaired.rows_recovered, repaired.rows_quarantined, repaired.rows_lost) == (2, 0, 0)
+    assert sorted(row["id"] for row in table.read().to_pylist()) == [5, 6]
+    (place / "_delta_log" / f"{repaired.version:020d}.json").write_bytes(b"")
+    (place / "manifest.json").unlink()
+    (again,) = lake.repair("app.keyed")
+    assert (again.rows_lost, again.rows) == (None, 0)  # what was overwritten and what was written may each be what there was
+    assert again.rows_quarantined == 4
