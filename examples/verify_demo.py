@@ -46,6 +46,14 @@ def found(warehouse: Path) -> tuple[int, pl.DataFrame]:
     return len(scopes), rows.with_columns(tail.alias("tailnum")).drop("file")
 
 
+def by_day(warehouse: Path) -> tuple[int, pl.DataFrame]:
+    """The number of directories `month=…/day=…`, and the rows of the table that they divide."""
+    table = DeltaTable(str(warehouse / "data" / "nyc" / "flights_by_day"))
+    days = {Path(file).parent.parts[-2:] for file in table.file_uris()}
+    assert all([part.partition("=")[0] for part in day] == ["month", "day"] for day in days), sorted(days)[:3]
+    return len(days), pl.DataFrame(table.to_pyarrow_table()).drop("_seq")
+
+
 def live_files(scope: Path) -> list[str]:
     """The Parquet files that the newest version of a Delta table consists of; they are all of its rows."""
     return DeltaTable(str(scope)).file_uris()
@@ -69,6 +77,11 @@ def main() -> None:
     scopes, rows = found(warehouse)
     aircraft = source("flights")["tailnum"].drop_nulls().n_unique()
     assert scopes == aircraft, f"{scopes} scopes for {aircraft} aircraft"
+    days, year = by_day(warehouse)
+    whole = source("flights")
+    assert days == whole.select("month", "day").n_unique(), f"{days} directories"
+    key = KEY[1:]  # some flights have no tail number
+    sys.stdout.write(f"nyc.flights_by_day: {same(whole, year, key)} rows in {days} directories, as in the source\n")
     sys.stdout.write(f"nyc.flights: {same(implied(), rows, KEY)} rows in {scopes} scopes, as in the source\n")
 
 

@@ -39,6 +39,8 @@ class Waves:
     cancelled: pa.Table
     """The flights of the year that never left (deletes). Some aircraft have no others: their scopes end empty."""
     without_tail_number: int
+    flights: pa.Table
+    """All flights, with or without a tail number, as the file has them; only those of some aircraft where few were requested."""
 
     @property
     def scopes(self) -> int:
@@ -90,6 +92,7 @@ def read_waves(aircraft: int | None = None) -> Waves:
         second=flown.filter(pc.greater_equal(flown["month"], pa.scalar(_PLANNED_MONTH))),
         cancelled=cancelled,
         without_tail_number=without,
+        flights=flights if aircraft is None else named,
     )
 
 

@@ -1,4 +1,4 @@
-"""Declares the demo's tables: three SHARED tables, and a USER table with a scope for every aircraft."""
+"""Declares the demo's tables: SHARED ones, one of them by day, and a USER table with a scope for every aircraft."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Declared:
     type: TableType
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
+    partition_by: tuple[str, ...] = ()
 
 
 def _columns(declaration: str) -> tuple[Column, ...]:
@@ -58,7 +59,16 @@ SHARED = (
     ),
 )
 
-ALL = (*SHARED, FLIGHTS)
+BY_DAY = Declared(
+    TableName(NAMESPACE, "flights_by_day"),
+    "SHARED",
+    (*FLIGHTS.columns, Column("tailnum", "TEXT")),
+    (),
+    ("month", "day"),
+)
+"""The whole file as one table without a key, with a directory for each day."""
+
+ALL = (*SHARED, BY_DAY, FLIGHTS)
 
 _POLICY = "rows:1000,interval:30"
 """The demo flushes by hand; the UI's sensor flushes later writes within a minute."""
@@ -80,6 +90,7 @@ def replace(lake: Lakehouse) -> int:
             type=table.type,
             columns=table.columns,
             primary_key=table.primary_key,
-            options={"FLUSH_POLICY": _POLICY},
+            partition_by=table.partition_by,
+            options={"FLUSH_POLICY": _POLICY} if table.primary_key else {},
         )
     return len(earlier)

@@ -16,6 +16,7 @@ from lakewarden.load.pieces import Survey, count_piece, placed, survey
 from lakewarden.load.reading import Rejects, read_piece
 from lakewarden.load.sources import find_sources, total_bytes
 from lakewarden.load.value import LoadReport, Piece, Source
+from lakewarden.log.position import WHOLE
 from lakewarden.log.record import UPSERT, LogBatch, log_batch
 from lakewarden.operations.fanout import Sized
 from lakewarden.rows.files import file_columns
@@ -153,8 +154,8 @@ class Load:
         return rows
 
     def _batches(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[LogBatch]:
-        """The rows in batches of about one segment."""
-        most = self.client.warehouse.settings.log.segment_max_rows
+        """The rows in one batch, which becomes visible at once; those of many users in batches of about one segment."""
+        most = WHOLE if self.request.user_column is None else self.client.warehouse.settings.log.segment_max_rows
         held: list[LogBatch] = []
         for piece in pieces:
             for made in read_piece(check, piece, self.rejects):

@@ -60,6 +60,15 @@ def test_the_shared_tables_are_whole(warehouse: Path) -> None:
         assert independent.same(independent.source(name), table.drop("_seq"), [key]) > 0
 
 
+@pytest.mark.usefixtures("told")
+def test_the_year_is_one_table_with_a_directory_for_each_day(warehouse: Path) -> None:
+    tails = [log.parent.name for log in (warehouse / "data/nyc/flights").glob("*/_delta_log")]
+    wanted = independent.source("flights").filter(pl.col("tailnum").is_in(tails))
+    days, rows = independent.by_day(warehouse)
+    assert independent.same(wanted, rows, independent.KEY) == rows.height
+    assert days == wanted.select("month", "day").n_unique()
+
+
 def test_it_says_where_to_look(warehouse: Path, told: list[dict[str, object]]) -> None:
     summary = told[-1]
     assert summary["ui_command"] == f"lakewarden --warehouse {warehouse} ui"
@@ -71,7 +80,7 @@ def test_run_again_it_replaces_its_own_tables_only(warehouse: Path) -> None:
     bystander = warehouse / "data" / "notes.txt"
     bystander.write_text("mine", encoding="utf-8")
     again = run_demo(warehouse)
-    assert next(one["replaced"] for one in again if one.get("title") == "create") == 4
+    assert next(one["replaced"] for one in again if one.get("title") == "create") == 5
     _, rows = independent.found(warehouse)
     assert independent.same(sampled(warehouse), rows, independent.KEY) == rows.height
     assert bystander.read_text(encoding="utf-8") == "mine"
