@@ -33,7 +33,8 @@ def demo(
 ) -> None:
     """Run the main workload on real data: every aircraft that left New York in 2013 is a tenant.
 
-    Replaces the tables nyc.airlines, nyc.airports, nyc.planes, nyc.flights and nyc.flights_by_day; everything else in the warehouse stays.
+    Replaces the tables nyc.airlines, nyc.airports, nyc.planes, nyc.flights and nyc.flights_by_day; everything else in the
+    warehouse stays.
     """
     from lakewarden.demo.story import tell  # imports Delta and Arrow, which other commands do not need
     from lakewarden.lakehouse import Lakehouse
