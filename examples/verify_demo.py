@@ -80,8 +80,8 @@ def main() -> None:
     days, year = by_day(warehouse)
     whole = source("flights")
     assert days == whole.select("month", "day").n_unique(), f"{days} directories"
-    key = KEY[1:]  # some flights have no tail number
-    sys.stdout.write(f"nyc.flights_by_day: {same(whole, year, key)} rows in {days} directories, as in the source\n")
+    # some flights have no tail number, which is the first column of the key
+    sys.stdout.write(f"nyc.flights_by_day: {same(whole, year, KEY[1:])} rows in {days} directories, as in the source\n")
     sys.stdout.write(f"nyc.flights: {same(implied(), rows, KEY)} rows in {scopes} scopes, as in the source\n")
 
 
