@@ -18,6 +18,7 @@ from lakewarden.k3.wire import Wire, int64, member, whole
 from lakewarden.operations.reading.freshness import Freshness as Reading
 from lakewarden.planning.table_size import table_size
 from lakewarden.sql.results import Rows
+from lakewarden.sql.specs import STATEMENTS
 from lakewarden.sql.statements.base import OnTable, Statement
 from lakewarden.sql.statements.others import Declined
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Truncate, Update
@@ -107,7 +108,8 @@ def _checked(statement: Statement) -> Statement:
     if isinstance(statement, AlterTable) and isinstance(statement.change, (DropColumn, RenameColumn)):
         raise Unsupported("K3 drops and renames no column: make a new table, or use Lakewarden's own SQL")
     if not isinstance(statement, (Query, Explain, *_WRITES, *_DEFINES)):
-        what = statement.what if isinstance(statement, Declined) else type(statement).__name__
+        spec = STATEMENTS.get(type(statement))
+        what = statement.what if isinstance(statement, Declined) else "this statement" if spec is None else spec.syntax
         raise Unsupported(f"{what}: execute takes queries, writes of rows, and CREATE, ALTER and DROP TABLE")
     return statement
 

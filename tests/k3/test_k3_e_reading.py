@@ -176,6 +176,8 @@ def test_k3_076_one_statement_with_a_limit_and_a_placeholder(k3: K3, table: str)
         k3.execute(BUCKET, "SELECT * FROM {table}")
     with pytest.raises(InvalidArgument, match="one statement, and this text has 2"):
         k3.execute(BUCKET, "SELECT 1; SELECT 2")
+    with pytest.raises(Unsupported, match="SHOW TABLES"):
+        k3.execute(BUCKET, "SHOW TABLES")
     for transaction in ("BEGIN", "COMMIT"):
         with pytest.raises(Unsupported, match=transaction):
             k3.execute(BUCKET, transaction)

@@ -215,6 +215,16 @@ def test_k3_099_of_one_key_the_last_write_counts(k3: K3, drained: str) -> None:
     assert kinds(k3, drained, "EVENTUAL") == expected
 
 
+def test_later_rows_win_in_one_call_and_in_a_table_of_sql_that_refuses_they_fail(k3: K3, lake: Lakehouse) -> None:
+    make(k3, "later")
+    k3.insert(BUCKET, "later", [event(1, "first"), event(1, "later")])
+    assert kinds(k3, "later") == {1: "later"}
+    lake.sql(f'CREATE SHARED TABLE "{BUCKET}".native (id BIGINT PRIMARY KEY)')
+    k3.insert(BUCKET, "native", [{"id": 1}])
+    with pytest.raises(ConstraintViolation, match="already"):
+        k3.insert(BUCKET, "native", [{"id": 1}])
+
+
 def test_k3_100_overwrite_and_the_actions_of_a_merge(k3: K3, drained: str) -> None:
     k3.insert(BUCKET, drained, [event(5, "pending")])
     answer = k3.insert(BUCKET, drained, [event(7), event(8)], mode="overwrite")
