@@ -261,7 +261,7 @@ def _read_ahead(warehouse: Warehouse, due: Sequence[Due]) -> None:
     for one in due:
         users[one.table.id].append(one.scope.user)
     for id_, table in tables.items():
-        with suppress(Corrupt):  # as each of its scopes will say
+        with suppress(Conflict, Corrupt):  # as each of its scopes will say
             warehouse.read_ahead(table, users[id_])
 
 
