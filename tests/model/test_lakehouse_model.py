@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewarden import Column, Lakehouse
+from lakewarden.delta import manifest
 from lakewarden.delta.kept.known import NAME
-from lakewarden.delta.kept.memory import KEPT_TEXTS
+from lakewarden.delta.kept.memory import KEPT_TEXTS, KEPT_VERSIONS
+from lakewarden.delta.snapshot import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.operations.whole_tables import QUIET
 from lakewarden.report import ScopeReport
@@ -76,6 +79,9 @@ class LakehouseMachine(RuleBasedStateMachine):
         """When fences were made that no vacuum has looked after yet."""
         self._known: dict[tuple[str, str | None], list[bytes]] = {scope: [] for scope in _SCOPES}
         """What was ever kept of each scope."""
+        self._remembered: dict[tuple[str, str | None], list[Snapshot]] = {scope: [] for scope in _SCOPES}
+        """What the process remembered of it, since its manifest had too many files to list."""
+        self._places.enter_context(patch.object(manifest, "MOST_LISTED", manifest.MOST_LISTED))
         self._old_state: dict[str, bytes] = {}
 
     def teardown(self) -> None:
@@ -179,7 +185,10 @@ class LakehouseMachine(RuleBasedStateMachine):
             model.versions.append(model.hot)
             model.pending, model.flushed = False, True
             scope = (str(report.scope.table), report.scope.user)
-            self._known[scope].append(open_store(self._target(scope).location).get(NAME))
+            target = self._target(scope)
+            self._known[scope].append(open_store(target.location).get(NAME))
+            if (version := KEPT_VERSIONS.get(target.manifest_key)) is not None:
+                self._remembered[scope].append(version)
 
     # What is kept of a scope may be lost, or be older than it is: in the store, and in the memory of a process
 
@@ -188,6 +197,18 @@ class LakehouseMachine(RuleBasedStateMachine):
         target = self._target(scope)
         open_store(target.location).delete([NAME])
         KEPT_TEXTS.forget(target.uri)
+        KEPT_VERSIONS.forget(target.manifest_key)
+
+    @rule(most=st.sampled_from([1, 1000]))
+    def list_so_many_files(self, most: int) -> None:
+        manifest.MOST_LISTED = most
+
+    @precondition(lambda self: any(self._remembered.values()))
+    @rule(scope=_scopes, choice=st.integers(0, 30))
+    def remember_something_old(self, scope: tuple[str, str | None], choice: int) -> None:
+        target, known = self._target(scope), self._remembered[scope]
+        if known and self.models[scope].versions:
+            KEPT_VERSIONS.put(target.manifest_key, known[choice % len(known)], 1)
 
     @precondition(lambda self: any(self._known.values()))
     @rule(scope=_scopes, choice=st.integers(0, 30), where=st.sampled_from(["store", "memory", "both"]))
