@@ -9,10 +9,8 @@ from urllib.parse import unquote
 
 from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.partitions import Partition
 from lakewarden.storage.objects import Missing, ObjectStore
-
-Partition = Mapping[str, str | None]
-"""The values of a partition as Delta's log has them, by column; empty in a table without partitions."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Between:
 def between(store: ObjectStore, since: int, newest: int) -> Between:
     """Reads the commits after version `since`, up to `newest`."""
     removed: set[str] = set()
-    partitions: dict[str, Partition] = {}
+    partitions: dict[Partition, None] = {}
     bar = ""
     for version in range(since + 1, newest + 1):
         try:
@@ -43,10 +41,9 @@ def between(store: ObjectStore, since: int, newest: int) -> Between:
             found = action.get("add") or action.get("remove") or {}
             if "remove" in action:
                 removed.add(unquote(found["path"]))
-            if found.get("dataChange", True) and found:
-                values = found.get("partitionValues") or {}
-                partitions[json.dumps(values, sort_keys=True)] = values
-    return Between(frozenset(removed), tuple(partitions.values()), bar)
+            if found and found.get("dataChange", True):
+                partitions[tuple((found.get("partitionValues") or {}).items())] = None
+    return Between(frozenset(removed), tuple(partitions), bar)
 
 
 def _bar(action: Mapping[str, Mapping[str, object]]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import Bound
-from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
+from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.operations.direct.commit import DirectWrite
 from lakewarden.operations.direct.effects import Keep, Replace, Revise
 from lakewarden.operations.direct.run import DirectRun
@@ -18,6 +18,7 @@ from lakewarden.operations.direct.value import Batches, Decide, DirectResult
 from lakewarden.operations.fanout import Sized, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
+from lakewarden.operations.optimize.predicate import check_predicate
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.steps import Steps
@@ -51,27 +52,38 @@ class DirectWrites:
             raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
         return self._run(DirectWrite("WRITE", Keep(), batches, {"mode": "Append"}))
 
-    def overwrite(self, batches: Batches, *, predicate: str = "", operation: str = "WRITE") -> DirectResult:
-        """Replaces all rows. With a primary key, pending rows are flushed first.
+    def overwrite(self, batches: Batches, *, within: str = "", operation: str = "WRITE") -> DirectResult:
+        """Replaces all rows, or those of some partitions. With a primary key, pending rows are flushed first.
 
         Args:
             batches: as in `append`; none empties the table.
-            predicate: as text, for the history.
+            within: a condition on partition columns: the partitions that are replaced. All rows belong into them.
             operation: for the history: `WRITE`, or `TRUNCATE`.
 
         Raises:
-            ConstraintViolation: a key is there twice; nothing was changed.
+            ConstraintViolation: a key is there twice, or a row is outside of `within`; nothing was changed.
+            InvalidArgument: `within` is no condition on partition columns; or the table has a primary key, of which other
+                partitions may hold the same value.
             Unsupported: the table is not SHARED.
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`; or the pending rows could not be flushed.
         """
-        key = self.table.schema.primary_key
+        key, partitioned = self.table.schema.primary_key, set(self.table.schema.partition_by)
+        if within:
+            check_predicate(self.table.schema, within)
+        if within and key and not partitioned <= set(key):
+            raise InvalidArgument(
+                f"the partition columns of {self.table.name} are not all in its primary key, so rows of other partitions may have"
+                " the same keys: overwrite the whole table, or change rows by key"
+            )
         if key:
             self._drain()
             batches = _each_key_once(batches, key)
-        parameters = {"mode": "Overwrite"} | ({"predicate": predicate} if predicate else {})
-        return self._run(DirectWrite(operation, Replace(), batches, parameters))
+        parameters = {"mode": "Overwrite"} | ({"predicate": within} if within else {})
+        return self._run(DirectWrite(operation, Replace(within), batches, parameters))
 
-    def edit(self, decide: Decide, *, operation: str, predicate: str, bounds: Sequence[Bound] = ()) -> DirectResult:
+    def edit(
+        self, decide: Decide, *, operation: str, predicate: str, bounds: Sequence[Bound] = (), within: str = ""
+    ) -> DirectResult:
         """Changes rows, file by file: each file that `decide` changes is written again.
 
         Args:
@@ -80,12 +92,15 @@ class DirectWrites:
             operation: `UPDATE`, `DELETE` or `MERGE`, for the history.
             predicate: as text, for the history.
             bounds: files that can have no row within them are not read.
+            within: a condition on partition columns; files of other partitions are not read.
 
         Raises:
             Unsupported: the table is not SHARED; or another writer left deletion vectors.
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
         """
-        return self._run(DirectWrite(operation, Revise(decide, tuple(bounds)), (), {"predicate": predicate}))
+        if within:
+            check_predicate(self.table.schema, within)
+        return self._run(DirectWrite(operation, Revise(decide, tuple(bounds), within), (), {"predicate": predicate}))
 
     def _run(self, write: DirectWrite) -> DirectResult:
         return DirectRun(self.warehouse, self.table, write).run()

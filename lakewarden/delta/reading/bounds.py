@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.delta.partitions import Partition, value_of
+
 if TYPE_CHECKING:
     from lakewarden.delta.parquet.files import DataFile
     from lakewarden.delta.table import ScopeTable
@@ -53,14 +55,21 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
 
 def _other_partitions(table: ScopeTable, bound: Bound) -> set[DataFile]:
     values = table.partition_values(bound.column)
-    wanted = {(type(value), value) for value in bound.among}
-    return {
-        file
-        for file, value in zip(table.files(), values, strict=True)
-        if value is None
-        or _beyond(bound, value, value)
-        or (wanted and type(value) in {kind for kind, _ in wanted} and (type(value), value) not in wanted)
-    }
+    return {file for file, value in zip(table.files(), values, strict=True) if _outside(bound, value)}
+
+
+def _outside(bound: Bound, value: object) -> bool:
+    """Whether rows with this value of a partition column are not wanted."""
+    wanted = {(type(each), each) for each in bound.among}
+    other = bool(wanted) and type(value) in {kind for kind, _ in wanted} and (type(value), value) not in wanted
+    return value is None or _beyond(bound, value, value) or other
+
+
+def may_have_within(table: ScopeTable, partition: Partition, bounds: Sequence[Bound]) -> bool:
+    """Whether a partition, of which the table need not have files, may have a row within all bounds."""
+    kinds = {column.name: column.type for column in table.columns}
+    values = {name: value_of(text, kinds[name]) for name, text in partition if name in kinds}
+    return not any(_outside(bound, values[bound.column]) for bound in bounds if bound.column in values)
 
 
 def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:

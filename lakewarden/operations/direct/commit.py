@@ -7,9 +7,9 @@ now, at most `_RUNS` times more: a flush wins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 
 from lakewarden.clock import Clock
 from lakewarden.delta.between import between
@@ -22,7 +22,8 @@ from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import ScopeTable, check_whole
-from lakewarden.errors import Conflict, StorageUnavailable
+from lakewarden.delta.timeline import walk
+from lakewarden.errors import Conflict
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.effects import Draft, Effect, carried
 from lakewarden.operations.direct.outputs import Numbers, Outputs
@@ -88,6 +89,8 @@ class DirectCommit:
         self._still = still
         self._announce = announce
         self._reach = reach
+        self._may_be_named = False
+        """Whether a commit names the files that were written, or may do so."""
 
     def steps(self) -> Steps[Landed]:
         """Commits the write.
@@ -95,19 +98,15 @@ class DirectCommit:
         Raises:
             Conflict: others changed what it reads each time that it ran; nothing was changed.
         """
-        with ExitStack() as undo:
-            undo.callback(self._outputs.discard)
-            try:
-                landed = yield from self._landed()
-            except StorageUnavailable:
-                undo.pop_all()  # the commit may exist all the same
-                raise
-            if landed.committed:
-                undo.pop_all()
-            return landed
+        try:
+            return (yield from self._landed())
+        finally:
+            if not self._may_be_named:
+                self._outputs.discard()
 
     def _landed(self) -> Steps[Landed]:
         given = self._outputs.fresh(self._write.batches)
+        self._write.effect.check(given, self._target)
         self._reach("direct:written")
         table, draft = self._open(), Draft()
         for run in range(_RUNS + 1):
@@ -147,19 +146,30 @@ class DirectCommit:
         since = table
         for _ in range(_COMMITS):
             self._announce()
+            self._may_be_named = True
             try:
                 return table, (yield from self._commit(table, draft, given))
             except TooLate:
+                self._may_be_named = False
                 raise
             except Conflict:
                 table = self._open()
+            if table is not None and self._is_there(since, table):  # the answer to an attempt was lost
+                return table, table.snapshot(self._target.app_id)
+            self._may_be_named = False
             if since is None or table is None or not self._stands(draft, since, table):
                 return table, None
         raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")
 
+    def _is_there(self, since: ScopeTable | None, table: ScopeTable) -> bool:
+        """Whether one of the commits since is ours."""
+        above = -1 if since is None else since.version
+        entries = takewhile(lambda entry: entry.version > above, walk(open_store(table.location), table.version))
+        return any(entry.stamp is not None and entry.stamp.job_id == self._job_id for entry in entries)
+
     def _stands(self, draft: Draft, since: ScopeTable, table: ScopeTable) -> bool:
         found = between(open_store(table.location), since.version, table.version)
-        return not found.bar and self._write.effect.stands(draft, found)
+        return not found.bar and self._write.effect.stands(draft, found, table, self._target)
 
     def _commit(self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]) -> Steps[Snapshot]:
         now, adds, target = self._clock(), (*given, *draft.adds), self._target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from lakewarden.delta.between import Between
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.delta.reading.bounds import Bound, files_within
+from lakewarden.delta.partitions import Partition
+from lakewarden.delta.reading.bounds import Bound, files_within, may_have_within
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import ConstraintViolation
 from lakewarden.operations.direct.outputs import Outputs
 from lakewarden.operations.direct.value import Decide
+from lakewarden.operations.optimize.predicate import partitions_within
 from lakewarden.target import ScopeTarget
 
 
@@ -38,12 +41,16 @@ class Draft:
 class Effect(Protocol):
     """What a direct write does to the live files."""
 
+    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
+        """Raises `ConstraintViolation` where the rows that were given do not belong into the commit."""
+        ...
+
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
         """Computes it for this version; writes the files that it needs."""
         ...
 
-    def stands(self, draft: Draft, since: Between) -> bool:
-        """Whether the draft is right on top of these commits too, which came after its version."""
+    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        """Whether the draft is right on top of these commits too, which came after its version; `table` has them."""
         ...
 
 
@@ -51,23 +58,37 @@ class Effect(Protocol):
 class Keep:
     """Of an append: it reads nothing, so nothing that others commit concerns it."""
 
+    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
+        return
+
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
         return Draft()
 
-    def stands(self, draft: Draft, since: Between) -> bool:
+    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
         return True
 
 
 @dataclass(frozen=True)
 class Replace:
-    """Of an overwrite: all live files go, unread."""
+    """Of an overwrite: all live files go, unread; or those of the partitions that a condition on partition columns names."""
+
+    within: str = ""
+
+    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
+        there = {file.partition for file in given}
+        if outside := there.difference(_meant(target, self.within, there)):
+            values = ", ".join(f"{name} = {value}" for name, value in next(iter(outside)))
+            raise ConstraintViolation(
+                f"rows with {values} are outside of what is overwritten ({self.within}); nothing was changed"
+            )
 
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
-        gone = table.files()
+        meant = _meant(target, self.within, (file.partition for file in table.files()))
+        gone = tuple(file for file in table.files() if file.partition in meant)
         return Draft(removes=gone, deleted=sum(file.rows or 0 for file in gone))
 
-    def stands(self, draft: Draft, since: Between) -> bool:
-        return not (since.partitions or since.removed)
+    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        return not (_meant(target, self.within, since.partitions) or _removed(draft, since))
 
 
 @dataclass(frozen=True)
@@ -77,6 +98,11 @@ class Revise:
 
     decide: Decide
     bounds: Sequence[Bound] = ()
+    within: str = ""
+    """A condition on partition columns; files of other partitions are not read."""
+
+    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
+        return
 
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
         table.check_plain()
@@ -84,7 +110,10 @@ class Revise:
         adds: list[NewFile] = []
         removes: list[DataFile] = []
         updated = deleted = copied = 0
+        meant = _meant(target, self.within, (file.partition for file in table.files()))
         for file in files_within(table, self.bounds if named_alike else ()):
+            if file.partition not in meant:
+                continue
             rows = read_files(table, [file], target.schemas)
             edit = self.decide(rows)
             if not (len(edit.gone) or edit.rows.num_rows):
@@ -100,9 +129,21 @@ class Revise:
                 adds += outputs.write(made)
         return Draft(tuple(adds), tuple(removes), updated, deleted, copied)
 
-    def stands(self, draft: Draft, since: Between) -> bool:
-        inputs = {file.path for file in draft.removes}
-        return not since.partitions and not inputs & since.removed
+    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        touched = _meant(target, self.within, since.partitions)
+        read = any(may_have_within(table, partition, self.bounds) for partition in touched)
+        return not (read or _removed(draft, since))
+
+
+def _meant(target: ScopeTarget, within: str, partitions: Iterable[Partition]) -> Collection[Partition]:
+    """The partitions that a condition names; all of them without one."""
+    every = set(partitions)
+    return partitions_within(target.schema, within, every) if within and every else every
+
+
+def _removed(draft: Draft, since: Between) -> bool:
+    """Whether a file that the draft removes is gone."""
+    return any(file.path in since.removed for file in draft.removes)
 
 
 def _without(rows: pa.Table, gone: pa.Array[Any]) -> pa.Table:
