@@ -280,3 +280,33 @@ def _by_key(table: TableClient, freshness: Any) -> dict[tuple[Any, Any], Any]:
     found = {(row["day"], row["place"]): row for row in rows}
     assert len(found) == len(rows)
     return found
+
+
+@pytest.mark.parametrize("key", [["id"], ["id", "kind"]], ids=" and ".join)
+def test_a_partitioned_table_is_flushed_partition_by_partition(
+    lake: Lakehouse, warehouse_uri: str, spark: SparkSession, key: list[str]
+) -> None:
+    lake.create_namespace("app")
+    columns = [Column("id", "BIGINT"), Column("kind", "TEXT"), Column("n", "INT")]
+    table = lake.create_table("app.events", columns=columns, primary_key=key, partition_by=["kind"])
+    choose = random.Random(7)
+    model: dict[tuple[Any, ...], Any] = {}
+    for step in range(3):
+        kinds = ["a b", "c/%", "zażółć"] if len(key) == 2 else ["a b", "c/%", "zażółć", None]
+        rows = [{"id": id_, "kind": choose.choice(kinds), "n": step} for id_ in choose.sample(range(200), 80)]
+        table.write(rows)
+        model |= {tuple(row[name] for name in key): row for row in rows}
+        gone = choose.sample(list(model), 10)
+        table.delete([dict(zip(key, values, strict=True)) for values in gone])
+        model = {values: row for values, row in model.items() if values not in gone}
+        _flush(lake)
+        ours = table.read(freshness="eventual").to_pylist()
+        assert {tuple(row[name] for name in key): row for row in ours} == model
+        assert len(ours) == len(model)
+    uri = f"{warehouse_uri}/data/app/events"
+    theirs = [row.asDict() for row in spark.read.format("delta").load(uri).select("id", "kind", "n").collect()]
+    assert sorted(theirs, key=repr) == sorted(model.values(), key=repr)
+    held = pa.table(DeltaTable(uri).get_add_actions()).to_pylist()
+    assert {add["partition"]["kind"] for add in held} == {row["kind"] for row in model.values()}
+    one = spark.read.format("delta").load(uri).where("kind = 'c/%'")
+    assert one.count() == sum(row["kind"] == "c/%" for row in model.values())
