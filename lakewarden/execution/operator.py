@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakewarden.execution.engine import Engine
+from lakewarden.operations.fanout import Sized
 from lakewarden.operations.flush.run import FlushTask
 from lakewarden.operations.procedures.procedure import procedure_of
 from lakewarden.operations.procedures.workplace import Workplace
@@ -13,7 +16,11 @@ from lakewarden.report import ScopeReport
 from lakewarden.specs import Request
 from lakewarden.state.job import Job
 from lakewarden.state.jobs import JobLog
+from lakewarden.storage.steps import Steps
 from lakewarden.warehouse import Warehouse
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Operator:
 
     @property
     def workplace(self) -> Workplace:
-        return Workplace(self.warehouse, self.engine.run, self._flush_large, self.jobs)
+        return Workplace(self.warehouse, self.engine.run, self._flush_large, self.jobs, self._spread)
 
     def run(self, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Runs the request without a plan; raises as the operation does. With `job_id`, the caller records the job."""
@@ -35,6 +42,9 @@ class Operator:
     def work_of(self, job: Job) -> list[ScopeReport]:
         """Runs a queued job's request under its id."""
         return self.run(request_of_job(job), job.job_id)
+
+    def _spread(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]]) -> list[R]:
+        return self.engine.run_large(work, items, self.warehouse.settings.flush.large_scope_bytes)
 
     def _flush_large(self, task: FlushTask) -> ScopeReport:
         spark = self.engine.spark()

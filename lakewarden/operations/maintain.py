@@ -21,7 +21,7 @@ from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.durability import sync
-from lakewarden.storage.steps import Steps
+from lakewarden.storage.steps import Steps, alone
 from lakewarden.target import ScopeTarget
 from lakewarden.warehouse import Warehouse
 
@@ -41,6 +41,10 @@ class MaintainTask:
     planned: PlannedScope | None = None
     """The scope's line of the plan, where a plan is applied."""
     plan_id: str = ""
+    large_bytes: int | None = None
+    """A plan that reads more is deferred, if it can be spread."""
+    spread: Run | None = None
+    """Where it is spread then; a task that has it is not sent away."""
 
 
 def maintain_targets(
@@ -52,6 +56,7 @@ def maintain_targets(
     dry_run: bool,
     job_id: str,
     applying: Applying | None = None,
+    spread: Run | None = None,
 ) -> list[ScopeReport]:
     """One job over these scopes, or `applying` a plan that has all of them; durable on a local disk when it returns.
 
@@ -63,12 +68,18 @@ def maintain_targets(
     clock = CarriedClock.of(warehouse.clock)
     now = clock.moment
     choices = options.completed(warehouse, targets, now)
-    tasks = [MaintainTask(target, choice, dry_run, job_id, clock) for target, choice in zip(targets, choices, strict=True)]
+    large = None if spread is None else warehouse.settings.flush.large_scope_bytes
+    tasks = [
+        MaintainTask(target, choice, dry_run, job_id, clock, large_bytes=large)
+        for target, choice in zip(targets, choices, strict=True)
+    ]
     if applying is not None:
         tasks = [replace(task, planned=applying.scopes[task.target.scope], plan_id=applying.plan_id) for task in tasks]
     refused = _refused(warehouse, targets, options)
     there = [task for task in tasks if task.target.scope not in refused]
     done = iter(run(maintain_scope, [Sized(task, _SCOPE_COST, task.target.on_disk) for task in there]))
+    if spread is not None:
+        done = (_spread(task, report, spread) for task, report in zip(there, done, strict=True))
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, options.operation, error, now) for target, error in errors]
     sync({report.uri for report in reports if report.outcome == "done"})
@@ -76,6 +87,11 @@ def maintain_targets(
     if not dry_run:
         options.finish(warehouse, targets, now)
     return reports
+
+
+def _spread(task: MaintainTask, report: ScopeReport, spread: Run) -> ScopeReport:
+    """The report of a scope that was deferred, after it was done."""
+    return alone(maintain_scope(replace(task, spread=spread))) if report.outcome == "deferred" else report
 
 
 def _refused(warehouse: Warehouse, targets: Sequence[ScopeTarget], options: ScopeOptions) -> Mapping[Scope, LakewardenError]:
@@ -121,6 +137,10 @@ def _maintain(task: MaintainTask) -> Steps[ScopeReport]:
         return plan.report()
     if plan.nothing and plan.table is not None:
         refresh_manifest(task.target, plan.table, task.clock())  # the last committer may have died before writing its manifest
+    if task.spread is not None:
+        plan = plan.spread_over(task.spread)
+    elif task.large_bytes is not None and plan.is_larger(task.large_bytes):
+        return plan.deferred()
     return (yield from plan.run(job_id=task.job_id, clock=task.clock, new_id=random_id))
 
 

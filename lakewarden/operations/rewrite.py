@@ -39,6 +39,9 @@ Objection = Callable[[ScopeTable], str]
 """Returns why a rewrite may not follow this newer version; empty where it may."""
 
 
+Written = Callable[[ScopeTable, ScopeTarget], tuple[NewFile, ...]]
+
+
 def _no_objection(_: ScopeTable) -> str:
     return ""
 
@@ -52,6 +55,8 @@ class Work:
     inputs: tuple[DataFile, ...]
     parts: Callable[[ScopeTable, ScopeTarget], Iterator[pa.Table]]
     objection: Objection = _no_objection
+    written: Written | None = None
+    """Writes the new files itself, instead of `parts`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,10 @@ def run_rewrite(plan: ScopePlan, work: Work, *, job_id: str, clock: Clock, new_i
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())
     target = live_schema(plan.target, table)
-    outputs = write_outputs(plan, target, work.parts(table, target), clock, new_id)
+    if work.written is None:
+        outputs = write_outputs(plan, target, work.parts(table, target), clock, new_id)
+    else:
+        outputs = work.written(table, target)
     reach("after-data-file")
     metrics = rewrite_metrics(work.inputs, outputs)
     stamp = CommitStamp(job_id, work.operation, dict(plan.parameters), native_metrics(metrics))

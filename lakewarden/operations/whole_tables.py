@@ -45,6 +45,7 @@ def maintain(
     *,
     dry_run: bool,
     job_id: str,
+    spread: Run | None = None,
 ) -> list[ScopeReport]:
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
@@ -60,13 +61,14 @@ def maintain(
     if selection.look or selection.user is not None or not warehouse.identifies:
         targets, unread = readable_targets(warehouse, catalog, selection.tables, selection.user)
         held = [failed_report(target, options.operation, error, warehouse.clock()) for target, error in unread]
-        return maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id) + held + idle
+        done = maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id, spread=spread)
+        return done + held + idle
     tables = named_tables(catalog, selection.tables)
     for table in tables:
         options.check(table.name, table.schema, warehouse.retention_hours(table))
     chosen = [_chosen(warehouse, catalog, table, options, need_of(table), round_of(table)) for table in tables]
     targets = [target for one in chosen for target in one.targets]
-    reports = maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id)
+    reports = maintain_targets(warehouse, run, targets, options, dry_run=dry_run, job_id=job_id, spread=spread)
     for table, one in zip(tables, chosen, strict=True):
         if one.turn:
             note_turn(warehouse, table, one.turn, dry_run=dry_run)

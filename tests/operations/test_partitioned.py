@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,8 +13,11 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.delta.parquet import reading
-from lakewarden.delta.reading import rows as reading_rows
+from lakewarden.delta.reading import file_group
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
+from lakewarden.execution.engine import Engine
+from lakewarden.operations.fanout import Advance, Sized, in_process
+from lakewarden.settings import FlushSettings, Settings
 
 COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]
 EVENTS = "app.events"
@@ -57,7 +63,7 @@ def _opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(path)
         return reading.open_file(store, path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading_rows, "open_file", opening)
+    monkeypatch.setattr(file_group, "open_file", opening)
     return found
 
 
@@ -145,6 +151,28 @@ def test_optimize_refuses_another_condition(lake: Lakehouse, where: str, says: s
     with pytest.raises(LakewardenError) as refusal:
         lake.sql(f"OPTIMIZE app.events WHERE {where}")
     assert (refusal.value.code, says in refusal.value.message) == ("INVALID_ARGUMENT", True), refusal.value.message
+
+
+@pytest.mark.parametrize("zorder", [(), ("n",)])
+def test_bins_of_a_large_table_are_written_side_by_side(
+    lake: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zorder: tuple[str, ...]
+) -> None:
+    for number in range(3):
+        _flushed(lake, (number, "2024-05-01", "a", 9 - number), (10 + number, "2024-05-01", None, number))
+    spread: list[int] = []
+
+    def counted(work: Any, items: Sequence[Sized[Any]], advance: Advance) -> list[Any]:
+        spread.append(len(items))
+        return in_process(work, pickle.loads(pickle.dumps(items)), advance)
+
+    monkeypatch.setattr(Engine, "_spread", lambda _self: counted)
+    with Lakehouse.open(str(tmp_path / "w"), settings=Settings(flush=FlushSettings(large_scope_bytes=1))) as large:
+        (report,) = large.optimize(EVENTS, zorder=zorder)
+        assert (report.outcome, report.metrics["files_added"], report.metrics["files_removed"]) == ("done", 2, 6)
+        assert spread == [2]
+        assert set(_files(large).values()) == {1}
+        assert _values(large, "SELECT count(*), sum(n) FROM app.events") == [[6, 27]]
+        assert large.table(EVENTS).history(limit=1)[0].operation == "OPTIMIZE"
 
 
 def test_a_planned_optimize_of_some_partitions_is_applied(lake: Lakehouse) -> None:

@@ -310,3 +310,6 @@ def test_a_partitioned_table_is_flushed_partition_by_partition(
     assert {add["partition"]["kind"] for add in held} == {row["kind"] for row in model.values()}
     one = spark.read.format("delta").load(uri).where("kind = 'c/%'")
     assert one.count() == sum(row["kind"] == "c/%" for row in model.values())
+    (ordered,) = lake.optimize("app.events", zorder=["n"])
+    assert (ordered.outcome, ordered.metrics["rows_rewritten"]) == ("done", len(model))
+    assert {tuple(row[name] for name in key): row for row in table.read(freshness="eventual").to_pylist()} == model

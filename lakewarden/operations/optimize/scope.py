@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import ClassVar
 
 import pyarrow as pa
@@ -12,21 +13,24 @@ import pyarrow as pa
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.parquet.files import DataFile, by_partition
+from lakewarden.delta.parquet.files import DataFile, NewFile, by_partition
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
 from lakewarden.faults import Reach, no_faults
+from lakewarden.operations.fanout import Run, Sized
+from lakewarden.operations.optimize.bins import BinTask, cut, outputs, write_bin
 from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
 from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
-from lakewarden.operations.optimize.zorder import check_columns, z_ordered
+from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import live_inputs, planned_table
 from lakewarden.operations.plans.scope_options import ScopeOptions
 from lakewarden.operations.plans.scope_plan import ScopePlan
 from lakewarden.operations.plans.value import PlannedScope
-from lakewarden.operations.rewrite import Work, live_schema, run_rewrite
+from lakewarden.operations.rewrite import Work, Written, live_schema, run_rewrite
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope, TableName
 from lakewarden.specs import Operation
@@ -75,9 +79,17 @@ class OptimizePlan(ScopePlan):
     for each partition."""
 
     zorder: tuple[str, ...] = ()
+    spread: Run | None = field(default=None, repr=False, compare=False)
+    """Where the bins are written side by side; without it they are written here, one after the other."""
     where: str = ""
     """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
     bins: tuple[tuple[DataFile, ...], ...] = ()
+
+    def is_larger(self, size: int) -> bool:
+        return len(self.bins) > 1 and sum(file.size for packed in self.bins for file in packed) > size
+
+    def spread_over(self, run: Run) -> OptimizePlan:
+        return replace(self, spread=run)
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
         return run_optimize(self, job_id=job_id, clock=clock, new_id=new_id)
@@ -165,10 +177,9 @@ def run_optimize(plan: OptimizePlan, *, job_id: str, clock: Clock, new_id: NewId
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
     inputs = tuple(file for packed in plan.bins for file in packed)
-    parts = _clustered if plan.zorder else _packed
     if plan.where:
         plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
-    work = Work(_OPERATION, inputs, partial(parts, plan))
+    work = Work(_OPERATION, inputs, partial(_parts, plan), written=_spread(plan, clock))
     report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
@@ -193,7 +204,7 @@ def _summary(packing: Packing) -> str:
 
 def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]) -> OptimizePlan:
     rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
-    outputs = sum(_outputs(sum(file.size for file in some), base.target) for some in _by_partition(files))
+    added = sum(outputs(sum(file.size for file in some), base.target) for some in _by_partition(files))
     columns = ", ".join(base.zorder)
     nothing = ""
     if rows <= 1:
@@ -204,7 +215,7 @@ def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]
         base,
         nothing=nothing,
         summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
-        metrics={"files_added": outputs, "files_removed": len(files), "bytes_removed": size},
+        metrics={"files_added": added, "files_removed": len(files), "bytes_removed": size},
         files=tuple(file.path for file in files),
         bins=_by_partition(files),
     )
@@ -227,18 +238,21 @@ def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[Da
     return False
 
 
-def _outputs(size: int, target: ScopeTarget) -> int:
-    return max(1, -(-size // target.target_file_size))
+def _parts(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
+    """Yields one bin after the other, so that no more than its rows are in memory."""
+    for packed in plan.bins:
+        yield from cut(read_files(table, packed, target.schemas), plan.zorder, packed, target)
 
 
-def _packed(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-    """Yields one bin at a time, so that no more than a target file's rows are in memory."""
-    return (rows for packed in plan.bins if (rows := read_files(table, packed, target.schemas)).num_rows)
+def _spread(plan: OptimizePlan, clock: Clock) -> Written | None:
+    """Writes the bins side by side, where the plan has an engine for it."""
+    spread = plan.spread
+    if spread is None:
+        return None
 
+    def written(table: ScopeTable, target: ScopeTarget) -> tuple[NewFile, ...]:
+        groups = (FileGroup.of(table, packed, target.schemas) for packed in plan.bins)
+        tasks = (BinTask(target, group, plan.zorder, plan.planned_at, clock) for group in groups)
+        return tuple(chain(*spread(write_bin, [Sized(task, task.group.bytes, target.on_disk) for task in tasks])))
 
-def _clustered(plan: OptimizePlan, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-    """The rows of one partition after the other in Z-order, cut into files of about the target size."""
-    for files in plan.bins:
-        rows = z_ordered(read_files(table, files, target.schemas), plan.zorder)
-        step = -(-rows.num_rows // _outputs(sum(file.size for file in files), target))
-        yield from (rows.slice(start, step) for start in range(0, rows.num_rows, max(1, step)))
+    return written

@@ -13,6 +13,7 @@ from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
+from lakewarden.operations.fanout import Run
 from lakewarden.report import Basis, Outcome, Remains, ScopeReport, ScopeState
 from lakewarden.specs import Operation
 from lakewarden.storage.open import open_store
@@ -57,6 +58,18 @@ class ScopePlan(ABC):
         Raises:
             Conflict: the table moved on since the plan was made; nothing was changed.
         """
+
+    def is_larger(self, size: int) -> bool:
+        """Whether it can be spread over tasks, and reads more than so many bytes."""
+        return False
+
+    def spread_over(self, run: Run) -> ScopePlan:
+        """The same plan, which then runs its parts there."""
+        return self
+
+    def deferred(self) -> ScopeReport:
+        """The report of a scope that is continued with `spread_over`."""
+        return self._report("deferred", "", ())
 
     def report(self) -> ScopeReport:
         """What a dry run answers: `planned` with the files and figures, or `skipped` with the reason."""

@@ -61,6 +61,8 @@ class Maintenance(ByScope):
             return self.going_round(warehouse, table)
 
         def work(id_: str) -> list[ScopeReport]:
-            return maintain(warehouse, at.run, selection, options, need_of, round_of, dry_run=dry_run, job_id=id_)
+            return maintain(
+                warehouse, at.run, selection, options, need_of, round_of, dry_run=dry_run, job_id=id_, spread=at.spread
+            )
 
         return at.as_job(request.operation, selection.parameters, work, job_id, keep=not dry_run)

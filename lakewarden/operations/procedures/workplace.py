@@ -22,6 +22,8 @@ class Workplace:
     run: Run
     flush_large: FlushLarge
     jobs: JobLog
+    spread: Run | None = None
+    """Runs the parts of one scope's work, if they are too many bytes to run one after the other."""
 
     def new_job_id(self, operation: Operation) -> str:
         return new_job_id(operation, self.warehouse.clock, self.warehouse.new_id)
