@@ -225,8 +225,15 @@ class Grammar:
             lambda: f"UPDATE app.notes SET n = CAST(v AS INTEGER) WHERE {self._condition(['k', 'v'], 1)}",
             lambda: f"DELETE FROM app.notes WHERE k IN ({self.query(1, single=True)})",
             lambda: f"DELETE FROM app.feed WHERE v < '{token}'",
+            lambda: f"INSERT OVERWRITE app.notes (k, v) {self.query(1, pair=True)}",
+            lambda: f"MERGE INTO app.notes USING ({self.query(1, pair=True)}) AS s {self._merged(token)}",
+            lambda: f"MERGE INTO app.notes USING {self._table(self._pick(_TABLES))} AS s {self._merged(token)}",
         )
         return self._pick(forms)()
+
+    def _merged(self, token: str) -> str:
+        change = f"WHEN MATCHED THEN UPDATE SET v = s.v || ({self.query(1, single=True)})"
+        return f"ON notes.k = s.k {change} WHEN NOT MATCHED AND s.k <> '{token}' THEN INSERT (k, v) VALUES (s.k, s.v)"
 
     # Queries
 
