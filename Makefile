@@ -36,7 +36,7 @@ DAGSTER_TESTS := tests/dagster
 
 NO_SERVERS := not spark and not minio and not azurite and not dagster and not browser and not postgres and not crash
 
-.PHONY: help setup java azurite demo test test-minio test-fast mutate lint format docs bench ui torture clean
+.PHONY: help setup java azurite demo test test-minio test-fast mutate lint format docs bench bench-large ui torture clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ format: .venv/.setup ## Bring the code into its form
 
 docs: .venv/.setup ## Write docs/reference/ anew from the code
 	$(VENV)/python -m docs.generate
+
+bench-large: setup ## Measure one table of 100 million rows in 1,000 partitions; an hour or more, and 30 GB of disk
+	$(VENV)/python -m benchmarks large --scale large
 
 bench: setup ## Measure: make bench, or one of them with BENCH=flush
 	$(VENV)/python -m benchmarks $(BENCH)

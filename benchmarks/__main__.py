@@ -8,15 +8,32 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import booking, floor, flush, flush_requests, growth, maintenance, million, object_store, query, quiet, write
+from benchmarks import (
+    booking,
+    floor,
+    flush,
+    flush_requests,
+    growth,
+    large,
+    maintenance,
+    million,
+    object_store,
+    query,
+    quiet,
+    write,
+)
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
 from lakewarden.spark.session import start_session
 
-NAMES = ("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking", "object_store")
-_BY_DEFAULT = NAMES[:-1]
-"""Without the one that needs a process of its own: its session has other JARs."""
+NAMES = (
+    *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
+    "large",
+    "object_store",
+)
+_BY_DEFAULT = NAMES[:-2]
+"""Without the one that takes the machine for an hour, and the one that needs a process of its own: its session has other JARs."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -41,6 +58,7 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
         "floor": floor.run,
         "flush": flush.run,
         "growth": growth.run,
+        "large": large.run,
         "maintenance": maintenance.run,
     }
     return of[name](scale, place, spark)

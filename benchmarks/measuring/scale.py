@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Scale:
     """Rows of the scope that is queried, in its table; `query_hot` of them in the log besides."""
     query_hot: int
     query_turns: int
+    large: tuple[int, int]
+    """Rows and partitions of the one large table."""
 
 
 FULL = Scale(
@@ -53,7 +55,10 @@ FULL = Scale(
     query_cold=100_000,
     query_hot=1_000,
     query_turns=51,
+    large=(20_000_000, 200),
 )
+LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
+"""`make bench-large`: an hour or more."""
 SMALL = Scale(
     name="small",
     scopes=200,
@@ -71,6 +76,7 @@ SMALL = Scale(
     query_cold=100_000,
     query_hot=1_000,
     query_turns=11,
+    large=(2_000_000, 50),
 )
 TINY = Scale(
     name="tiny",
@@ -89,6 +95,7 @@ TINY = Scale(
     query_cold=100,
     query_hot=10,
     query_turns=1,
+    large=(200, 4),
 )
 
-SCALES = {scale.name: scale for scale in (FULL, SMALL, TINY)}
+SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}

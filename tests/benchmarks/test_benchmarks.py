@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks import booking, data, floor, flush, flush_requests, growth, maintenance, million, query, quiet, write
+from benchmarks import booking, data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, write
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -81,6 +81,22 @@ def test_beside_spark(benchmark: object, tmp_path: Path, spark: SparkSession) ->
     assert callable(benchmark)
     section: Section = benchmark(TINY, tmp_path, spark)
     assert all(table.rows for table in section.tables)
+
+
+@pytest.mark.slow
+def test_large(tmp_path: Path, spark: SparkSession) -> None:
+    (table,) = large.run(TINY, tmp_path, spark).tables
+    named = [
+        "load",
+        "keyed upsert of 1 %",
+        "update of a partition",
+        "optimize",
+        "point look-up",
+        "aggregate",
+        "time travel",
+        "vacuum",
+    ]
+    assert [row[0] for row in table.rows] == named
 
 
 @pytest.mark.slow
