@@ -89,7 +89,7 @@ def test_a_job_over_all_tables_does_the_others(lake: Lakehouse) -> None:
 
 
 def test_what_is_due_leaves_it_out_and_what_is_pending_shows_it(lake: Lakehouse) -> None:
-    assert [str(one.scope) for one in lake.pending()] == [f"{NOTES}[ann]"]
+    assert f"{NOTES}[ann]" in {str(one.scope) for one in lake.pending()}
     assert lake.due() == []
     assert [str(one.pending.scope) for one in lake.maintenance.status.held()] == [f"{NOTES}[ann]"]
 

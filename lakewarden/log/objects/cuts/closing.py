@@ -85,6 +85,7 @@ def leave_out(
         view = read_view(store, log_id, cache, (user,))
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)
         if done is not None and done >= target:
+            remove_of(store, log_id, user, view.unnamed)  # settled ones too, which a cut names for some time only
             _forget_name(store, log_id, user)
             return end_of(done)
         if view.last_position < target:
