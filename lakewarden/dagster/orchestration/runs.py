@@ -7,16 +7,9 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, WILL_RETRY
 from lakewarden.dagster.jobs.runs.tags import OPERATION
 from lakewarden.dagster.mount import Mount
-
-UNDER_WAY = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def under_way(instance: dg.DagsterInstance, mount: Mount, operation: str) -> bool:
@@ -52,7 +45,6 @@ def _shown(record: dg.RunRecord) -> str:
 
 _CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _STEP_FAILED = "STEP_FAILURE"
-_WILL_RETRY = "dagster/will_retry"
 
 
 def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
@@ -64,9 +56,4 @@ def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: 
 def _is_cut_off(run: dg.DagsterRun) -> bool:
     tags = run.tags
     failed_itself = tags.get("dagster/failure_reason") == _STEP_FAILED  # an op that fails has booked before
-    return OPERATION in tags and not failed_itself and tags.get(_WILL_RETRY) != "true"
-
-
-def awaits_retry(run: dg.DagsterRun) -> bool:
-    """Whether the run failed, and the daemon has yet to request its retry."""
-    return run.tags.get(_WILL_RETRY) == "true" and "dagster/auto_retry_run_id" not in run.tags
+    return OPERATION in tags and not failed_itself and tags.get(WILL_RETRY) != "true"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -11,6 +11,7 @@ from lakewarden.catalog.engines import DISABLED
 from lakewarden.catalog.model import Table
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.booking.behind import named_tables
+from lakewarden.dagster.jobs.runs.retries import UNDER_WAY, awaits_retry
 from lakewarden.dagster.jobs.runs.selection import named_by_run
 from lakewarden.dagster.jobs.runs.tags import LIGHT, OPERATION, SCOPE, SEEN_UNTIL, SLOT, subject_tags
 from lakewarden.dagster.mount import Mount
@@ -18,7 +19,7 @@ from lakewarden.dagster.orchestration.evaluated import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, Batch, FlushRun, choose, flush_run
 from lakewarden.dagster.orchestration.newcomers import Came, newcomers, read_cursor, write_cursor
 from lakewarden.dagster.orchestration.queue import queue_sensor
-from lakewarden.dagster.orchestration.runs import UNDER_WAY, awaits_retry, cut_off, holders, under_way
+from lakewarden.dagster.orchestration.runs import cut_off, holders, under_way
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.settings import FlushSettings
 
@@ -43,9 +44,6 @@ _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _RUNS_SEEN = 500
 """Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
 
-
-_RETRIED_WITHIN = timedelta(minutes=2)
-"""A run that lost its process is left to its retry for so long: a flush in between would book newer commits before it."""
 
 _FEW = 50
 """Users who are looked up one by one; the partitions are read whole for more."""
@@ -110,7 +108,7 @@ def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord, now: 
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
     ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
-    at_work = not run.is_finished or (awaits_retry(run) and now - ended < _RETRIED_WITHIN)
+    at_work = not run.is_finished or awaits_retry(run, ended, now)  # a flush in between would book newer commits first
     return flush_run(named_by_run(instance, mount, run), seen_until, None if at_work else ended)
 
 

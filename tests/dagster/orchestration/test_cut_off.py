@@ -26,6 +26,8 @@ pytestmark = DAGSTER
 KEY = dg.AssetKey(["chat", "messages"])
 FORM = {"ops": {"flush": {"config": {"tables": [MESSAGES]}}}}
 FLUSH = {OPERATION: "flush"}
+DEAD = str(uuid4())
+WILL_RETRY = {"dagster/will_retry": "true"}
 
 
 @pytest.fixture
@@ -34,13 +36,24 @@ def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 @pytest.fixture
-def committed(chat: str, load: Load, instance: dg.DagsterInstance) -> str:
-    """Dagster knows all scopes; then a run commits one of them and dies before it books."""
+def known(chat: str, load: Load, instance: dg.DagsterInstance) -> str:
+    """A warehouse of which Dagster knows all scopes."""
     assert load(chat).resolve_job_def("record_job").execute_in_process(instance=instance).success
-    write(chat, "ada", 10, 11)
-    with Lakehouse.open(chat) as lake:
-        lake.flush()
     return chat
+
+
+@pytest.fixture
+def committed(known: str) -> str:
+    """Dagster knows all scopes; then a run commits one of them and dies before it books."""
+    flush(known, "ada", DEAD)
+    return known
+
+
+def flush(chat: str, user: str, run_id: str = "") -> None:
+    """A commit of the user's scope, as a run makes it; without one, as another program."""
+    write(chat, user, 10, 11)
+    with Lakehouse.open(chat, new_id=ids_of(run_id or str(uuid4()))) as lake:
+        lake.flush(MESSAGES, user=user)
 
 
 def booked(instance: dg.DagsterInstance) -> list[tuple[str | None, object]]:
@@ -66,7 +79,9 @@ def run(
 
 
 def dead(uri: str, instance: dg.DagsterInstance, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
-    return instance.create_run_for_job(flush_job, run_config=FORM, tags={**FLUSH, **Mount(uri).tags, **tags}, status=status)
+    return instance.create_run_for_job(
+        flush_job, run_id=DEAD, run_config=FORM, tags={**FLUSH, **Mount(uri).tags, **tags}, status=status
+    )
 
 
 def test_the_retry_of_a_dead_run_books_what_that_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
@@ -85,19 +100,39 @@ def test_a_retry_that_commits_itself_books_both_commits(committed: str, load: Lo
     assert booked(instance) == [("ada", 2), ("ada", 3)]
 
 
-def test_a_first_flush_that_died_is_booked_beside_the_commits_of_its_retry(
+def test_a_first_flush_that_died_is_booked_beside_the_commit_of_its_retry(
     chat: str, load: Load, instance: dg.DagsterInstance
 ) -> None:
-    """Dagster knows no scope: other programs' commits are history, and those of its own runs are events."""
     first = dead(chat, instance, dg.DagsterRunStatus.FAILURE)
-    for number, run_id in enumerate((first.run_id, str(uuid4()))):
-        write(chat, "ada", 10 + number)
-        with Lakehouse.open(chat, new_id=ids_of(run_id)) as lake:
-            lake.flush()
+    flush(chat, "ada", DEAD)
     write(chat, "ada", 20)
     run(load(chat), "flush_job", instance, FORM, first.run_id)
-    of_ada = [version for user, version in all_booked(instance) if user == "ada"]
-    assert of_ada == [2, 4], "the third was another program's"
+    assert [version for user, version in all_booked(instance) if user == "ada"] == [2, 3], "and not those of other programs"
+
+
+def test_a_retry_books_no_commits_of_others(known: str, load: Load, instance: dg.DagsterInstance) -> None:
+    parent = dead(known, instance, dg.DagsterRunStatus.FAILURE)
+    flush(known, "ada", DEAD)
+    flush(known, "bob")  # a second retry and `record_job` may be booking it now
+    run(load(known), "flush_job", instance, FORM, parent.run_id)
+    assert booked(instance) == [("ada", 2)]
+    run(load(known), "record_job", instance, {})
+    assert booked(instance) == [("ada", 2), ("bob", 2)]
+
+
+@pytest.mark.parametrize("retry", ["awaited", "requested"])
+def test_what_a_dead_run_committed_is_left_to_its_retry(retry: str, known: str, load: Load, instance: dg.DagsterInstance) -> None:
+    defs, parent = load(known), dead(known, instance, dg.DagsterRunStatus.FAILURE, **WILL_RETRY)
+    flush(known, "ada", DEAD)
+    flush(known, "ada")
+    flush(known, "bob")
+    if retry == "requested":
+        instance.add_run_tags(parent.run_id, {"dagster/auto_retry_run_id": "another"})
+        instance.create_run_for_job(flush_job, parent_run_id=DEAD, root_run_id=DEAD)
+    run(defs, "record_job", instance, {})
+    assert booked(instance) == [("bob", 2)], "nor what came behind it"
+    run(defs, "flush_job", instance, FORM, parent.run_id)
+    assert booked(instance) == [("bob", 2), ("ada", 2)]
 
 
 def test_the_sensor_books_what_a_canceled_run_committed(committed: str, load: Load, instance: dg.DagsterInstance) -> None:
@@ -128,7 +163,7 @@ def test_one_scope_is_booked_if_one_is_behind(committed: str, load: Load, instan
 
 def test_a_dead_run_is_left_to_its_retry_before_that_is_there(chat: str, instance: dg.DagsterInstance) -> None:
     write(chat, "ada", 10, 11)
-    lost = dead(chat, instance, dg.DagsterRunStatus.FAILURE, **{"dagster/will_retry": "true"})
+    lost = dead(chat, instance, dg.DagsterRunStatus.FAILURE, **WILL_RETRY)
     write(chat, "bob", 10, 11)  # after the dead run had looked
     assert "2 under way" in tick("flush_sensor", chat, instance)[1]
     instance.add_run_tags(lost.run_id, {"dagster/auto_retry_run_id": "another"})

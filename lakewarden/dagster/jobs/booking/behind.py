@@ -15,9 +15,10 @@ from lakewarden.dagster.assets.metadata import HISTORY_ENTRIES, NO_BACKLOG, VERS
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.booking.commits import Now, booked_commit, look
 from lakewarden.dagster.jobs.booking.events import Booked, book_events, register_users
+from lakewarden.dagster.jobs.runs.retries import book_themselves
 from lakewarden.dagster.jobs.runs.tags import tables_in
 from lakewarden.dagster.mount import Mount
-from lakewarden.dagster.resources.lakehouse import begin_of, run_of
+from lakewarden.dagster.resources.lakehouse import run_of
 from lakewarden.delta.history import entries_of
 from lakewarden.delta.scope import open_scope
 from lakewarden.lakehouse import Lakehouse
@@ -29,7 +30,6 @@ _THREADS = 8
 _PAGE = 500
 _FEW = 20
 """Scopes of which all events are read together: each has some twenty, and those of the last day."""
-_IN_PROCESS = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 _LOOKED_BACK = 20
 """Events of a table without partitions among which one with a version is searched: certificates of erasures have none."""
@@ -51,8 +51,8 @@ def book_behind(
     Args:
         again: books the others too.
         others: versions that the run itself books.
-        lost: the beginnings of the ids of runs that died before they booked. Of a scope without events, their commits are
-            booked, and the newest.
+        lost: the beginnings of the ids of runs that died before they booked. If there are any, their commits are booked, and
+            no others: two retries and `record_job` may be at work at once.
     """
     for table in tables:
         if is_crowded(lake.warehouse, table):
@@ -63,7 +63,8 @@ def book_behind(
         with ThreadPoolExecutor(_THREADS) as pool:
             found = pool.map(partial(_behind, look(lake), known, lost), scopes)
             behind = [one for commits in found for one in commits if (one.report.scope, one.report.version) not in others]
-        booked = behind if again else _unbooked(context, mount, table, behind)
+        theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - lost
+        booked = behind if again else _unbooked(context, mount, table, behind, theirs)
         register_users(context.instance, mount, [one.report.scope for one in booked])
         book_events(context, mount, booked)
         context.log.info("%s: booked %d commits", table.name, len(booked))
@@ -75,16 +76,25 @@ def named_tables(lake: Lakehouse, config: Mapping[str, object]) -> list[Table]:
     return [table for table in lake.tables() if not named or str(table.name) in named]
 
 
-def _unbooked(context: dg.OpExecutionContext, mount: Mount, table: Table, behind: Sequence[Booked]) -> list[Booked]:
+def _unbooked(
+    context: dg.OpExecutionContext, mount: Mount, table: Table, behind: Sequence[Booked], theirs: Collection[str]
+) -> list[Booked]:
     """Those that no other run has booked, or is about to: a run books when it has done all of its scopes.
 
     The order matters. A run that made the commit and is not under way any more has booked it, before its events are read here.
+    What came behind a commit that is left to `theirs` is left, too: a partition's last event counts as its newest.
     """
-    wanted = dg.RunsFilter(statuses=_IN_PROCESS)
-    at_work = {begin_of(run.run_id) for run in context.instance.get_runs(wanted) if run.run_id != context.run_id}
-    free = [one for one in behind if run_of(one.job_id) not in at_work]
+    left: dict[Scope, int] = {}
+    for one in behind:
+        if run_of(one.job_id) in theirs:
+            left[one.report.scope] = min(_version(one), left.get(one.report.scope, _version(one)))
+    free = [one for one in behind if one.report.scope not in left or _version(one) < left[one.report.scope]]
     known = booked_versions(context.instance, mount, table, [one.report.scope.user or "" for one in free]) if free else {}
-    return [one for one in free if (one.report.version or 0) > known.get(one.report.scope, -1)]
+    return [one for one in free if _version(one) > known.get(one.report.scope, -1)]
+
+
+def _version(one: Booked) -> int:
+    return one.report.version or 0
 
 
 def _scopes(lake: Lakehouse, table: Table, user: str | None) -> Iterator[Scope]:
@@ -136,21 +146,11 @@ def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tu
             yield Scope(table.name, record.partition_key), version.value
 
 
-def lost_runs(context: dg.OpExecutionContext) -> frozenset[str]:
-    """The beginnings of the ids of the runs that this one retries."""
-    found, run_id = set[str](), context.run.parent_run_id
-    while run_id is not None:
-        found.add(begin_of(run_id))
-        run = context.instance.get_run_by_id(run_id)
-        run_id = run.parent_run_id if run else None
-    return frozenset(found)
-
-
 def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[Booked]:
-    """The scope's newest commit as a report, with the last ones before it; empty if it is booked, or has no table.
+    """The scope's commits that have no event, oldest first; empty if it is booked, or has no table.
 
-    Before it those that came after the version that is known: a run may have committed twice before it died. Of a scope without
-    events, those of the lost runs: another program's history is not booked commit by commit.
+    Of the lost runs all, else those that came after the version that is known, since a run may have committed twice before it
+    died. Of a scope without events, the newest alone: another program's history is not booked commit by commit.
     """
     target = now.lake.warehouse.target(now.catalog, scope)
     table = open_scope(target)
@@ -158,5 +158,7 @@ def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: S
         return ()
     commits = entries_of(table, HISTORY_ENTRIES)
     newest = replace(booked_commit(target, commits[0], table), history=commits, backlog=now.backlogs.get(scope, NO_BACKLOG))
-    earlier = [booked_commit(target, one) for one in reversed(commits[1:]) if one.version > known.get(scope, -1)]
-    return [*(one for one in earlier if scope in known or run_of(one.job_id) in lost), newest]
+    found = [newest, *(booked_commit(target, one) for one in commits[1:] if one.version > known.get(scope, -1))]
+    if lost:
+        return [one for one in reversed(found) if run_of(one.job_id) in lost]
+    return found[::-1] if scope in known else found[:1]

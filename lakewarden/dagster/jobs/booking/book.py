@@ -12,10 +12,11 @@ from lakewarden.dagster.assets.health import table_event
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.booking.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.booking.behind import book_behind, lost_runs, named_tables
+from lakewarden.dagster.jobs.booking.behind import book_behind, named_tables
 from lakewarden.dagster.jobs.booking.events import backlog_of, book_events, event_kind, register_users, with_histories
 from lakewarden.dagster.jobs.booking.failed_partitions import mark_failed
 from lakewarden.dagster.jobs.runs.failures import raise_failures, scopes_table
+from lakewarden.dagster.jobs.runs.retries import retried_by
 from lakewarden.dagster.jobs.runs.selection import named_by
 from lakewarden.dagster.mount import Mount
 from lakewarden.lakehouse import Lakehouse
@@ -48,7 +49,7 @@ def book(
     if context.run.parent_run_id:
         own = frozenset((report.scope, report.version) for report in all_reports)
         named = named_tables(lake, named_by(context, mount))
-        book_behind(context, lake, mount, named, others=own, lost=lost_runs(context))
+        book_behind(context, lake, mount, named, others=own, lost=retried_by(context.instance, context.run))
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = (replace(one, backlog=backlogs.get(one.report.scope, NO_BACKLOG)) for one in with_histories(single))
