@@ -42,7 +42,6 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
     """Measures in alternation, so that a busy moment of the machine affects all of them."""
     section = Section("flush", scale.name)
     given = _rows(scale, place)
-    ours_at = _prepared(given, place, spark)
     one_table = place / "one-table"
     deltalake.write_deltalake(str(one_table), given.existing, partition_by=["user"])
     single = _single_merges(given, scale, place / "single", spark)
@@ -51,7 +50,7 @@ def run(scale: Scale, place: Path, spark: SparkSession) -> Section:
     plain_merged: list[float] = []
     one_merge: list[float] = []
     for number in rounds_within(scale.rounds, _ENOUGH):
-        ours.append(_ours(given, ours_at, place / f"round-{number}", spark))
+        ours.append(_ours(given, place / f"round-{number}", spark))
         with floor.all_cores(spark):
             plain.append(floor.seconds_of(given.file, place / "floor", spark))
             plain_merged.append(floor.seconds_of(place / "merged.parquet", place / "floor", spark))
@@ -107,22 +106,15 @@ def _rows(scale: Scale, place: Path) -> _Rows:
     return _Rows(existing, new, merged, place / "new.parquet", users)
 
 
-def _prepared(given: _Rows, place: Path, spark: SparkSession) -> Path:
-    """A warehouse whose scopes hold the existing rows; each round works on a copy."""
-    at = place / "prepared"
+def _ours(given: _Rows, at: Path, spark: SparkSession) -> float:
+    """Of a warehouse of its own, never a copy: what is known of a scope does not count for a copy of it."""
     with Lakehouse.open(str(at), spark=lambda: spark) as lake:
         events = data.create(lake)
         events.write(given.existing, user_column="user")
         lake.flush(data.TABLE)
-    return at
-
-
-def _ours(given: _Rows, prepared: Path, at: Path, spark: SparkSession) -> float:
-    shutil.copytree(prepared, at)
-    with Lakehouse.open(str(at), spark=lambda: spark) as lake:
-        lake.table(data.TABLE).write(given.new, user_column="user")
+        events.write(given.new, user_column="user")
         taken = quiet_seconds(_flush, lake, len(given.users))
-        found = sum(lake.table(data.TABLE).read(user=user, freshness="eventual").num_rows for user in given.users[:3])
+        found = sum(events.read(user=user, freshness="eventual").num_rows for user in given.users[:3])
         assert found == 3 * given.merged.num_rows // len(given.users), "the flush did not bring the rows"
     shutil.rmtree(at)
     return taken
