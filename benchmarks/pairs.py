@@ -34,7 +34,7 @@ _MEASURED = {
     "growth": ("few of many",),
     "maintenance": ("optimize", "vacuum (dry run)", "restore (dry run)"),
     "query": ("point look-up", "count", "aggregate"),
-    "object_store": ("first flush", "flush"),
+    "object_store": ("first flush", "flush", "flush of many on Spark"),
 }
 _COUNTED = (1, 5)
 """Scopes of a flush whose requests are counted; the difference is what a scope takes."""
@@ -78,11 +78,13 @@ class Side:
 
 @contextmanager
 def side(root: Path, place: str, size: str, environment: Mapping[str, str]) -> Iterator[Side]:
-    """Starts a side with its own interpreter and packages; it ends with its input."""
-    command = [str(root / ".venv" / "bin" / "python"), "-P", str(Path(__file__).with_name("side.py")), place, size]
-    given = os.environ | environment | {"PYTHONPATH": str(root)}
-    with subprocess.Popen(command, cwd=root, env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Side(process)
+    """Starts a side with its own interpreter and packages, and this commit's benchmarks; it ends with its input."""
+    command = [str(root / ".venv" / "bin" / "python"), "-P", "-m", "benchmarks.side", place, size]
+    with tempfile.TemporaryDirectory() as ours:
+        (Path(ours) / "benchmarks").symlink_to(_NEW / "benchmarks")
+        given = os.environ | environment | {"PYTHONPATH": f"{ours}{os.pathsep}{root}"}
+        with subprocess.Popen(command, cwd=root, env=given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield Side(process)
 
 
 def paired(sides: tuple[Side, Side], what: str, rounds: int) -> tuple[list[float], list[float]]:

@@ -44,6 +44,8 @@ class Size:
     scopes: int
     """Of a flush in process, on a disk and on an object store."""
     spark_scopes: int
+    stored_scopes: int
+    """Of a flush on Spark to an object store."""
     rows: int
     """Of a scope, that a flush brings; half of them replace existing ones."""
     existing: int
@@ -62,6 +64,7 @@ SIZES = {
         bulk_users=2_000,
         scopes=40,
         spark_scopes=400,
+        stored_scopes=1_000,
         rows=200,
         existing=1_000,
         cold_rows=100_000,
@@ -69,7 +72,17 @@ SIZES = {
         merged=150,
     ),
     "tiny": Size(
-        appends=3, bulk_rows=20, bulk_users=4, scopes=2, spark_scopes=2, rows=4, existing=4, cold_rows=100, queries=2, merged=2
+        appends=3,
+        bulk_rows=20,
+        bulk_users=4,
+        scopes=2,
+        spark_scopes=2,
+        stored_scopes=2,
+        rows=4,
+        existing=4,
+        cold_rows=100,
+        queries=2,
+        merged=2,
     ),
 }
 
@@ -253,6 +266,7 @@ def main(place: str, size: Size) -> None:
         "count": partial(query, f"{place}/count", size, "SELECT count(*) FROM {table}"),
         "aggregate": partial(query, f"{place}/aggregate", size, "SELECT kind, count(*), sum(amount) FROM {table} GROUP BY kind"),
         "flush on Spark": partial(flush, f"{place}/on-spark", size.spark_scopes, size.rows, _ON_SPARK),
+        "flush of many on Spark": partial(flush, f"{place}/many-on-spark", size.stored_scopes, size.rows, _ON_SPARK),
     }
     running: dict[str, Iterator[float]] = {}
     for line in sys.stdin:
