@@ -14,8 +14,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.load.fitting import Given, text_column
-from lakewarden.load.text import from_text
 from lakewarden.rows.columns import Unfit
+from lakewarden.rows.text import from_text
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.load.fitting import Given, text_column
-from lakewarden.load.text import from_bytes
 from lakewarden.rows.columns import from_values
+from lakewarden.rows.text import from_bytes
 
 _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 """As `sql --format json` prints what JSON has no number for."""

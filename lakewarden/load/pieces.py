@@ -14,9 +14,9 @@ from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.load.checking import RowCheck
 from lakewarden.load.csv_rows import header_of
 from lakewarden.load.parquet_rows import open_parquet
-from lakewarden.load.records import Counted, Records, count
 from lakewarden.load.value import Piece, Source
 from lakewarden.log.position import WHOLE
+from lakewarden.rows.records import Counted, Records, count
 from lakewarden.storage.finding import open_found
 
 

@@ -11,8 +11,8 @@ from lakewarden.load.csv_rows import parse_csv
 from lakewarden.load.json_rows import parse_json
 from lakewarden.load.parquet_rows import open_parquet, parse_parquet
 from lakewarden.load.pieces import named, opened
-from lakewarden.load.records import Block, Records, record_lines
 from lakewarden.load.value import SHOWN_REJECTS, Piece
+from lakewarden.rows.records import Block, Records, record_lines
 
 
 @dataclass

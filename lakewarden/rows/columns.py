@@ -99,6 +99,19 @@ def from_array(type: ColumnType, given: pa.Array[Any]) -> pa.Array[Any]:
         return _one_by_one(type, array.to_pylist())
 
 
+def first_misfit(convert: Callable[[pa.Array[Any]], object], values: pa.Array[Any]) -> int:
+    """The first value that `convert` refuses, which refuses them all together; by halving."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(values[low:middle])
+            low = middle
+        except Unfit:
+            high = middle
+    return low
+
+
 def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
     """Returns the value, as `catalog.values.convert` returns it, or None, `count` times."""
     scalar: Any = pa.scalar(value, type.arrow)

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
-import select
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -23,16 +18,17 @@ from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.failures import too_large
 from lakewarden.sql.query_engine.in_process import InProcess, within
-from lakewarden.sql.query_engine.workers import frames
-from lakewarden.sql.query_engine.workers.frames import End, Request
-from lakewarden.sql.query_engine.workers.memory import Memory
+from lakewarden.sql.query_engine.workers import messages
+from lakewarden.sql.query_engine.workers.bounds import overall
+from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.workers import frames
+from lakewarden.workers.child import LONGEST, alarm, end_with
+from lakewarden.workers.memory import Memory
 
 GRACE = 1.0
 """Seconds after a query's limit in which DuckDB heeds an interrupt; then the kernel ends the process."""
 
 _NICE = 10
-_LONGEST = 1e8
-"""Seconds that a timer takes."""
 
 _WARM = "SELECT count(*), max(v) FROM t"
 
@@ -67,20 +63,20 @@ def main(arguments: list[str]) -> None:
     memory_bytes, threads, handle = map(int, arguments)
     os.nice(_NICE)
     connection = socket.socket(fileno=handle)
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    end_with(connection)
     engine = InProcess.of(SqlSettings(memory_bytes=memory_bytes, threads=threads))
-    engine.run(_WARM, {"t": pa.table({"v": ["loads what every query needs"]})}, Limits(_LONGEST, 1 << 20))
-    memory = Memory.bounded(memory_bytes)
+    engine.run(_WARM, {"t": pa.table({"v": ["loads what every query needs"]})}, Limits(LONGEST, 1 << 20))
+    memory = Memory.bounded(overall(memory_bytes))
     gc.freeze()
-    frames.send(connection, frames.packed(End()), last=True)
+    frames.send(connection, messages.packed(End()), last=True)
     while True:
         _serve(connection, engine, memory)
 
 
 def _serve(connection: socket.socket, engine: InProcess, memory: Memory) -> None:
-    frame = frames.receive(connection, frames.REQUEST_BYTES)
-    request = frames.request_of(frame)
-    with _alarm(request.seconds + GRACE):
+    frame = frames.receive(connection, messages.REQUEST_BYTES)
+    request = messages.request_of(frame)
+    with alarm(request.seconds + GRACE):
         try:
             end = _answered(connection, engine, request, frame.handle)
         except LakewardenError as error:
@@ -88,11 +84,11 @@ def _serve(connection: socket.socket, engine: InProcess, memory: Memory) -> None
         except MemoryError:
             refused = too_large(memory.allowed)
             end = End(error=type(refused).__name__, message=frames.encoded(refused.message))
-    frames.send(connection, frames.packed(End(end.error, end.message, end.types, end.plan, memory.grown())), last=True)
+    frames.send(connection, messages.packed(End(end.error, end.message, end.types, end.plan, memory.grown())), last=True)
 
 
 def _answered(connection: socket.socket, engine: InProcess, request: Request, handle: int | None) -> End:
-    relations = {} if handle is None else frames.mapped(handle, request.relations)
+    relations = {} if handle is None else messages.mapped(handle, request.relations)
     limits = Limits(request.seconds, request.result_bytes)
     sql = frames.decoded(request.sql)
     match request.act:
@@ -103,24 +99,6 @@ def _answered(connection: socket.socket, engine: InProcess, request: Request, ha
             return End(plan=engine.explain(sql, relations, limits))
         case "run":
             return End(types=engine.read(sql, relations, limits, Rows(connection, limits).send)[1])
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Has the kernel end this process after some time, whatever holds the interpreter."""
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _end_with(connection: socket.socket) -> None:
-    """Ends this process when the other side of the connection is closed, in the middle of a query too."""
-    poll = select.poll()
-    poll.register(connection, select.POLLHUP)
-    poll.poll()
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -12,31 +12,35 @@ import pyarrow as pa
 
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Answer, Limits
-from lakewarden.sql.query_engine.workers.frames import End, Request, encoded
-from lakewarden.sql.query_engine.workers.pool import Pool
-from lakewarden.sql.query_engine.workers.worker import Bounds, Worker
+from lakewarden.sql.query_engine.workers.bounds import Bounds
+from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.workers.frames import encoded
+from lakewarden.workers.pool import Pool
 
 _REMEMBERED = 4096
 """How many texts that passed are kept."""
 
-_pools: dict[tuple[Bounds, int], Pool] = {}
+_CALLED = "processes for queries (sql.workers, sql.timeout_seconds)"
+
+_pools: dict[tuple[Bounds, int], Pool[Worker]] = {}
 _lock = threading.Lock()
 
 
-def pool_of_process(settings: SqlSettings) -> Pool:
+def pool_of_process(settings: SqlSettings) -> Pool[Worker]:
     """The workers that all warehouses of this process with the same bounds share."""
     bounds = Bounds(settings.memory_bytes, settings.threads)
     with _lock:
         pool = _pools.get((bounds, settings.workers))
         if pool is None:
-            pool = _pools[(bounds, settings.workers)] = Pool(partial(Worker.start, bounds), settings.workers)
+            pool = _pools[(bounds, settings.workers)] = Pool(partial(Worker.start, bounds), settings.workers, _CALLED)
         return pool
 
 
 class Workers:
     """`QueryEngine` on the workers of a pool, which it holds until `close`. Safe for threads."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool[Worker]) -> None:
         self._pool = pool
         self._passed: set[bytes] = set()
         """Digests of texts that were checked: a text contains values of rows, which must not stay in memory."""

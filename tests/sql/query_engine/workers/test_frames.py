@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakewarden.sql.query_engine.workers import frames
-from lakewarden.sql.query_engine.workers.frames import End, Request
+from lakewarden.sql.query_engine.workers import messages
+from lakewarden.sql.query_engine.workers.messages import End, Request
+from lakewarden.workers import frames
 
 _RELATIONS = {
     "empty": pa.table({"n": pa.array([], pa.int64())}),
@@ -23,12 +24,12 @@ def test_rows_arrive_as_they_were_and_no_descriptor_stays_open() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        with frames.shared(_RELATIONS) as (handle, placed):
-            frames.send(ours, frames.packed(Request("run", b"SELECT", 1.0, 2, placed)), last=True, handle=handle)
+        with messages.shared(_RELATIONS) as (handle, placed):
+            frames.send(ours, messages.packed(Request("run", b"SELECT", 1.0, 2, placed)), last=True, handle=handle)
         got = frames.receive(theirs, 1 << 20)
         assert got.last
         assert got.handle is not None
-        found = frames.mapped(got.handle, frames.request_of(got).relations)
+        found = messages.mapped(got.handle, messages.request_of(got).relations)
         assert {name: rows.to_pylist() for name, rows in found.items()} == {
             name: rows.to_pylist() for name, rows in _RELATIONS.items()
         }
@@ -63,5 +64,5 @@ def test_the_last_frame_says_how_it_ended() -> None:
     ours, theirs = socket.socketpair()
     end = End("Unsupported", frames.encoded("no \ud800"), ("INTEGER",), "a plan", grown=True)
     with ours, theirs:
-        frames.send(ours, frames.packed(end), last=True)
-        assert frames.end_of(frames.receive(theirs, 1000)) == end
+        frames.send(ours, messages.packed(end), last=True)
+        assert messages.end_of(frames.receive(theirs, 1000)) == end

@@ -20,12 +20,14 @@ from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
 from lakewarden.settings import SqlSettings
 from lakewarden.sql.query_engine.engine import Answer, Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
-from lakewarden.sql.query_engine.workers import frames
+from lakewarden.sql.query_engine.workers import messages
+from lakewarden.sql.query_engine.workers.bounds import Bounds, overall
 from lakewarden.sql.query_engine.workers.engine import Workers, pool_of_process
-from lakewarden.sql.query_engine.workers.frames import Request
-from lakewarden.sql.query_engine.workers.memory import Memory, overall
-from lakewarden.sql.query_engine.workers.pool import Pool
-from lakewarden.sql.query_engine.workers.worker import Bounds, Worker
+from lakewarden.sql.query_engine.workers.messages import Request
+from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.workers import frames
+from lakewarden.workers.memory import Memory
+from lakewarden.workers.pool import Pool
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
 
@@ -205,13 +207,13 @@ def test_an_answer_that_was_not_read_to_its_end_is_no_other_query_s(workers: Wor
 
 
 def test_a_worker_that_keeps_much_memory_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Workers(Pool(partial(Worker.start, Bounds(1 << 26, 1)), 1))
+    engine = Workers(Pool(partial(Worker.start, Bounds(1 << 26, 1)), 1, "processes"))
     try:
         engine.run("SELECT 1", {}, _LIMITS)
         before = _idle(engine)
-        end_of = frames.end_of
+        end_of = messages.end_of
         with monkeypatch.context() as patch:
-            patch.setattr(frames, "end_of", lambda frame: replace(end_of(frame), grown=True))
+            patch.setattr(messages, "end_of", lambda frame: replace(end_of(frame), grown=True))
             engine.run("SELECT 1", {}, _LIMITS)
         assert _idle(engine) == []
         engine.run("SELECT 1", {}, _LIMITS)

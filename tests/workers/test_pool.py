@@ -1,4 +1,4 @@
-"""Workers are started when they are needed, lent to one at a time, kept while they are usable, and replaced when not."""
+"""Processs are started when they are needed, lent to one at a time, kept while they are usable, and replaced when not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from lakewarden.errors import Internal, Unsupported
-from lakewarden.sql.query_engine.workers.pool import Pool
-from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.workers.pool import Pool
+from lakewarden.workers.process import Process
 
 
 class _Fake:
@@ -30,20 +30,20 @@ class _Starting:
         self.started: list[_Fake] = []
         self.failures = failures
 
-    def __call__(self) -> Worker:
+    def __call__(self) -> Process:
         if self.failures:
             self.failures -= 1
-            raise Internal("a process for queries cannot be started")
+            raise Internal("a worker process cannot be started")
         self.started.append(_Fake())
         return self.workers[-1]
 
     @property
-    def workers(self) -> list[Worker]:
-        return cast("list[Worker]", self.started)
+    def workers(self) -> list[Process]:
+        return cast("list[Process]", self.started)
 
 
-def _held(starting: _Starting, most: int) -> Pool:
-    pool = Pool(starting, most)
+def _held(starting: _Starting, most: int) -> Pool[Process]:
+    pool = Pool(starting, most, "processes for it")
     pool.hold()
     return pool
 
@@ -64,7 +64,7 @@ def test_no_more_are_started_than_there_may_be_and_who_waits_too_long_is_refused
     with ExitStack() as stack:
         lent = [stack.enter_context(pool.worker(1.0)) for _ in range(2)]
         assert lent[0] is not lent[1]
-        with pytest.raises(Unsupported, match=r"all 2 processes for queries \(sql.workers\) were busy for 0 seconds"):
+        with pytest.raises(Unsupported, match="all 2 processes for it were busy for 0 seconds"):
             stack.enter_context(pool.worker(0.0))
     with pool.worker(0.0) as again:
         assert again in lent
@@ -74,7 +74,7 @@ def test_who_waits_is_given_what_others_give_back() -> None:
     starting = _Starting()
     pool = _held(starting, 2)
 
-    def use(_: int) -> Worker:
+    def use(_: int) -> Process:
         with pool.worker(3600.0) as worker:
             return worker
 

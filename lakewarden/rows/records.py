@@ -18,7 +18,6 @@ BLOCK_BYTES = 8 << 20
 """Bytes of the blocks that are parsed at once: some 100,000 rows, and some ten times as many bytes while they are checked."""
 
 LONGEST = 256 << 20
-"""Bytes that one record may have."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,16 @@ class Records:
     inside: bool = False
     """Whether the file's place is inside quotes."""
     line: int = 1
+    longest: int = LONGEST
+    """Bytes that one record may have."""
 
     def skip_one(self) -> bytes:
         """Reads up to the end of the record at hand."""
         found = bytearray()
-        while piece := self.file.readline(LONGEST):
+        while piece := self.file.readline(self.longest):
             found += piece
             self._past(piece)
-            if not self.inside or len(found) > LONGEST:
+            if not self.inside or len(found) > self.longest:
                 break
         return bytes(found)
 
@@ -87,8 +88,8 @@ class Records:
             if cut:
                 yield self._block(held[:cut])
                 held = held[cut:]
-            elif len(held) > LONGEST:
-                raise InvalidArgument(f"a record from line {self.line} on has more than {LONGEST >> 20} MiB")
+            elif len(held) > self.longest:
+                raise InvalidArgument(f"a record from line {self.line} on has more than {self.longest:,} bytes")
         self.inside = self.quotes and held.count(b'"') % 2 == 1
         rest = held + (self._to_the_end() if left is not None else b"")
         if self.inside:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.errors import InvalidArgument
-from lakewarden.load import records
-from lakewarden.load.records import Block, Records, count, record_lines
+from lakewarden.rows import records
+from lakewarden.rows.records import Block, Records, count, record_lines
 
 _VALUES = st.lists(st.sampled_from(["a", "", '"b\nc"', '""', '"x""y\n\n"', "é"]), min_size=2, max_size=2).map(",".join)
 _FILES = st.tuples(st.lists(_VALUES, max_size=8), st.sampled_from(["\n", "\r\n", ""])).map(
@@ -65,6 +65,5 @@ def test_an_open_quote_is_refused() -> None:
 
 def test_a_record_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "BLOCK_BYTES", 4)
-    monkeypatch.setattr(records, "LONGEST", 8)
     with pytest.raises(InvalidArgument, match="a record from line 1 on"):
-        list(Records(io.BytesIO(b"a" * 32), quotes=True).blocks())
+        list(Records(io.BytesIO(b"a" * 32), quotes=True, longest=8).blocks())

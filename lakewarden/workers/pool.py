@@ -1,4 +1,4 @@
-"""The workers of a process: started when a query needs one, kept for the next, replaced when they are not usable."""
+"""The workers of a process: started when a call needs one, kept for the next, replaced when they are not usable."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
+from typing import Generic, TypeVar
 
 from lakewarden.errors import Unsupported
-from lakewarden.sql.query_engine.workers.worker import Worker
+from lakewarden.workers.process import Process
+
+Worker = TypeVar("Worker", bound=Process)
 
 
-class Pool:
-    """Lends a worker to one query at a time. Safe for threads; a forked process starts workers of its own."""
+class Pool(Generic[Worker]):
+    """Lends a worker to one call at a time. Safe for threads; a forked process starts workers of its own."""
 
-    def __init__(self, start: Callable[[], Worker], most: int) -> None:
+    def __init__(self, start: Callable[[], Worker], most: int, called: str) -> None:
+        """
+        Args:
+            called: what there are at most so many of, for the error when all are busy.
+        """
         self._start = start
         self._most = most
+        self._called = called
         self._begin()
         self._inherited: list[Worker] = []
         """Of the process that this one was forked from. Kept, since they are not this one's children to wait for."""
@@ -38,7 +46,7 @@ class Pool:
             self._holders += 1
 
     def release(self) -> None:
-        """Ends the idle workers if nothing else holds them; a busy one ends after its query."""
+        """Ends the idle workers if nothing else holds them; a busy one ends after its call."""
         with self._changed:
             self._holders -= 1
             unheld = self._holders <= 0
@@ -46,7 +54,7 @@ class Pool:
             self.end()
 
     def end(self) -> None:
-        """Ends the idle workers. The pool remains usable: the next query starts another."""
+        """Ends the idle workers. The pool remains usable: the next call starts another."""
         with self._changed:
             ended, self._idle = self._idle, []
             self._count -= len(ended)
@@ -59,7 +67,7 @@ class Pool:
         """Waits for a worker and lends it for the block.
 
         Raises:
-            Unsupported: all were busy for as long as the query may take.
+            Unsupported: all were busy for so many seconds.
             Internal: a worker cannot be started.
         """
         lent = self._idle_one(seconds) or self._started()
@@ -77,10 +85,7 @@ class Pool:
                     self._count += 1
                     return None
                 if not self._changed.wait(max(until - monotonic(), 0)) and not self._idle:
-                    raise Unsupported(
-                        f"all {self._most} processes for queries (sql.workers) were busy for {seconds:g} seconds"
-                        " (sql.timeout_seconds); try again"
-                    )
+                    raise Unsupported(f"all {self._most} {self._called} were busy for {seconds:g} seconds; try again")
             found = self._idle.pop()
         if found.alive:
             return found
