@@ -1,0 +1,75 @@
+"""Templates are found by entry points; a broken one is an error only where it is used. Options are checked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakewarden.errors import InvalidArgument, NotFound, Unsupported
+from lakewarden.pipelines.templates.options import option_names, parse_options
+from lakewarden.pipelines.templates.registry import template_named, template_names
+
+_CODE = """
+from lakewarden.pipelines.templates.template import Library, Template
+MINE = Template("mine", ("log",), lambda source, options, columns: [])
+NEEDS = Template("needs", (), MINE.read, libraries=(Library("no_such_module", "documents"),))
+"""
+_NAMES = {"mine": "MINE", "other": "MINE", "broken": "NONE", "needs": "NEEDS", "csv": "MINE"}
+
+
+@pytest.fixture(autouse=True)
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_templates.py").write_text(_CODE)
+    facts = tmp_path / "their_templates-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Name: their-templates\nVersion: 1\n")
+    lines = (f"{name} = their_templates:{value}" for name, value in _NAMES.items())
+    (facts / "entry_points.txt").write_text("\n".join(["[lakewarden.templates]", *lines]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_templates", raising=False)
+
+
+def test_a_template_of_another_package() -> None:
+    assert template_named("mine").accepted_extensions == ("log",)
+    assert {"csv", "mine", "broken"} <= set(template_names())
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(NotFound, match=r"no template 'cvs'; known are .*csv.*mine"):
+        template_named("cvs")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("broken", r"entry point of template 'broken' \(their_templates:NONE\) fails"),
+        ("other", r"'other' .* should name a lakewarden Template with this name"),
+        ("csv", "two packages have a template 'csv'"),
+    ],
+)
+def test_a_broken_entry_point_is_an_error_with_its_name(name: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        template_named(name)
+
+
+def test_a_missing_library_is_named_with_its_extra() -> None:
+    with pytest.raises(Unsupported, match=r"needs the library no_such_module.*lakewarden\[documents\]"):
+        template_named("needs")
+
+
+def test_options_are_checked_by_name_and_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    csv = template_named("csv")
+    assert "delimiter" in option_names(csv)
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"DELIMITR": ";"}, "no option 'DELIMITR'; its options are delimiter, header"),
+        ({"header": "maybe"}, "header"),
+        ({"header": True, "HEADER": True}, "given twice"),
+        ({"delimiter": "ab"}, "one ASCII character"),
+        ({"skip_lines": -1}, "skip_lines"),
+    ]
+    for given, why in wrong:
+        with pytest.raises(InvalidArgument, match=why):
+            parse_options(csv, given)
