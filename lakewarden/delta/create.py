@@ -37,6 +37,7 @@ def create_table(
     since: datetime,
     now: datetime,
     batch: int | None = None,
+    direct: int | None = None,
     reach: Reach = no_faults,
 ) -> Steps[Committed]:
     """Commits version 0: the table with these files. `since` and `reach` are as in `ScopeTable.commit`.
@@ -44,7 +45,7 @@ def create_table(
     Raises:
         Conflict: another process created it meanwhile, or this took too long (`TooLate`); nothing was changed.
     """
-    transactions = transactions_of(transaction, batch)
+    transactions = transactions_of(transaction, batch, direct)
     written_at = system_clock()
     table_id = str(UUID(random_id(), version=4))
     head = TableHead(

@@ -179,7 +179,7 @@ class TableContents:
     def snapshot(self, app_id: str) -> Snapshot:
         """This version as a value. `app_id` is that of the watermark."""
         names = (app_id, BATCH_APP) if self.has_files else (app_id, BATCH_APP, SWEPT)
-        transactions = {name: self.watermark(name) for name in names}
+        transactions = {**self._found.known_transactions, **{name: self.watermark(name) for name in names}}
         stats, digest = (self.stats, self.digest) if self.can_be_kept else (None, "")
         return Snapshot(self.version, self.head, self.files(), stats, app_id, transactions, digest)
 

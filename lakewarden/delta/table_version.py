@@ -48,6 +48,11 @@ class TableVersion(Protocol):
         ...
 
     @property
+    def known_transactions(self) -> Mapping[str, int | None]:
+        """Those that are known without another look, as `transaction` returns them."""
+        ...
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the commit that made it; empty when that has left the log."""
         ...

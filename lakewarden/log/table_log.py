@@ -195,7 +195,8 @@ class TableLog(LogReader, Protocol):
         ...
 
     def close_direct(self, write_id: str) -> None:
-        """The write is in the table, or never will be. Idempotent; raises as `open_direct`."""
+        """The write is in the table, or never will be; with it all its attempts, `<write_id>/…`. Idempotent; raises as
+        `open_direct`."""
         ...
 
     def direct_upto(self) -> int | None:

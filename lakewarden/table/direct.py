@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import Bound
+from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.operations.direct.commit import DirectWrite
-from lakewarden.operations.direct.effects import Keep, Replace, Revise
+from lakewarden.operations.direct.effects import Keep, Replace
+from lakewarden.operations.direct.revise import Revise, Spread
 from lakewarden.operations.direct.run import DirectRun
-from lakewarden.operations.direct.value import Batches, Decide, DirectResult
+from lakewarden.operations.direct.value import Batches, Decide, DirectResult, Given, Once, TaskFiles, Within, transaction_app
 from lakewarden.operations.fanout import Sized, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
 from lakewarden.operations.flush.wanted import Only
-from lakewarden.operations.optimize.predicate import check_predicate
+from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
 from lakewarden.report import ScopeReport
 from lakewarden.scope import Scope
 from lakewarden.storage.steps import Steps
@@ -38,27 +41,30 @@ class DirectWrites:
     warehouse: Warehouse
     table: Table
 
-    def append(self, batches: Batches) -> DirectResult:
+    def append(self, given: Given, *, once: Once | None = None) -> DirectResult:
         """Adds rows to a table without a primary key.
 
         Args:
-            batches: the columns of the newest schema, checked and complete (`TableClient.completed`). Read once, as they come.
+            given: the columns of the newest schema, checked and complete (`TableClient.completed`). Read once, as they come; or
+                data files that tasks write.
+            once: the write's identity: with it, what the table has already is not read and not added again, and also a write
+                without rows is committed.
 
         Raises:
             Unsupported: the table has a primary key, or is not SHARED.
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
         """
-        if self.table.schema.primary_key:
-            raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
-        return self._run(DirectWrite("WRITE", Keep(), batches, {"mode": "Append"}))
+        self._check_keyless()
+        return self._run(DirectWrite("WRITE", Keep(), given, {"mode": "Append"}, self._once(once)))
 
-    def overwrite(self, batches: Batches, *, within: str = "", operation: str = "WRITE") -> DirectResult:
+    def overwrite(self, given: Given, *, within: str = "", operation: str = "WRITE", once: Once | None = None) -> DirectResult:
         """Replaces all rows, or those of some partitions. With a primary key, pending rows are flushed first.
 
         Args:
-            batches: as in `append`; none empties the table.
+            given: as in `append`; none empties the table. Files of tasks only without a primary key.
             within: a condition on partition columns: the partitions that are replaced. All rows belong into them.
             operation: for the history: `WRITE`, or `TRUNCATE`.
+            once: as in `append`.
 
         Raises:
             ConstraintViolation: a key is there twice, or a row is outside of `within`; nothing was changed.
@@ -77,12 +83,24 @@ class DirectWrites:
             )
         if key:
             self._drain()
-            batches = _each_key_once(batches, key)
+            if isinstance(given, TaskFiles):
+                self._check_keyless()
+            else:
+                given = _each_key_once(given, key)
         parameters = {"mode": "Overwrite"} | ({"predicate": within} if within else {})
-        return self._run(DirectWrite(operation, Replace(within), batches, parameters))
+        return self._run(DirectWrite(operation, Replace(within), given, parameters, self._once(once)))
 
     def edit(
-        self, decide: Decide, *, operation: str, predicate: str, bounds: Sequence[Bound] = (), within: str = ""
+        self,
+        decide: Decide,
+        *,
+        operation: str,
+        predicate: str,
+        bounds: Sequence[Bound] = (),
+        within: str | Within = "",
+        added: Given = (),
+        once: Once | None = None,
+        spread: Spread | None = None,
     ) -> DirectResult:
         """Changes rows, file by file: each file that `decide` changes is written again.
 
@@ -92,15 +110,40 @@ class DirectWrites:
             operation: `UPDATE`, `DELETE` or `MERGE`, for the history.
             predicate: as text, for the history.
             bounds: files that can have no row within them are not read.
-            within: a condition on partition columns; files of other partitions are not read.
+            within: a condition on partition columns, or what chooses partitions; files of others are not read.
+            added: rows that come in the same commit, as in `append`; `decide` does not see them. With a primary key, pending rows
+                are flushed first, each key comes once, and `decide` removes the rows that have it.
+            once: as in `append`.
+            spread: has tasks read and write many bytes.
 
         Raises:
             Unsupported: the table is not SHARED; or another writer left deletion vectors.
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`.
         """
-        if within:
-            check_predicate(self.table.schema, within)
-        return self._run(DirectWrite(operation, Revise(decide, tuple(bounds), within), (), {"predicate": predicate}))
+        if self.table.schema.primary_key and added != ():
+            self._drain()
+        effect = Revise(decide, tuple(bounds), self._partitions(within), spread)
+        return self._run(DirectWrite(operation, effect, added, {"predicate": predicate}, self._once(once)))
+
+    def last_once(self, app: str) -> int | None:
+        """The version of the newest write of that app that is in the table; None without one."""
+        table = open_scope(self.warehouse.target_of(self.warehouse.catalog.read(), self.table, None))
+        return None if table is None else table.watermark(transaction_app(self.table.id, app))
+
+    def _partitions(self, within: str | Within) -> Within | None:
+        if not isinstance(within, str):
+            return within
+        if not within:
+            return None
+        check_predicate(self.table.schema, within)
+        return partial(partitions_within, self.table.schema, within)
+
+    def _check_keyless(self) -> None:
+        if self.table.schema.primary_key:
+            raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
+
+    def _once(self, once: Once | None) -> Once | None:
+        return None if once is None else replace(once, app=transaction_app(self.table.id, once.app))
 
     def _run(self, write: DirectWrite) -> DirectResult:
         return DirectRun(self.warehouse, self.table, write).run()

@@ -86,6 +86,10 @@ class DeltaRsVersion:
         return self._transactions[app_id]
 
     @property
+    def known_transactions(self) -> Mapping[str, int | None]:
+        return self._transactions
+
+    @property
     def digest(self) -> str:
         return "" if self._newest is None else self._newest.digest
 

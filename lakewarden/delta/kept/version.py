@@ -69,6 +69,10 @@ class KeptVersion:
         return known[app_id] if app_id in known else self._opened.transaction(app_id)
 
     @property
+    def known_transactions(self) -> Mapping[str, int | None]:
+        return self._snapshot.transactions
+
+    @property
     def digest(self) -> str:
         return self._snapshot.digest
 

@@ -28,7 +28,7 @@ from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.direct.effects import Draft, Effect, carried
 from lakewarden.operations.direct.outputs import Numbers, Outputs
 from lakewarden.operations.direct.stamp import stamp_of
-from lakewarden.operations.direct.value import Batches
+from lakewarden.operations.direct.value import Given, Once
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
@@ -47,19 +47,23 @@ class DirectWrite:
     operation: str
     """As history names it: Spark's word."""
     effect: Effect
-    batches: Batches = ()
+    given: Given = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
+    once: Once | None = None
+    """Its `app` is as Delta has it (`value.transaction_app`)."""
 
 
 @dataclass(frozen=True)
 class Landed:
-    """The version that a direct write made, or that it found where it had nothing to do (`committed` is False)."""
+    """The version that a direct write made, or that it found where it had nothing to do (`committed` is False) or had been made
+    before (`repeated`)."""
 
     snapshot: Snapshot | None
     draft: Draft
     rows: int
     """The rows that were given."""
     committed: bool
+    repeated: bool = False
 
 
 class DirectCommit:
@@ -84,6 +88,7 @@ class DirectCommit:
         self._numbers = numbers
         self._outputs = outputs
         self._job_id = job_id
+        self._once = write.once
         self._planned_at = planned_at
         self._clock = clock
         self._still = still
@@ -105,17 +110,21 @@ class DirectCommit:
                 self._outputs.discard()
 
     def _landed(self) -> Steps[Landed]:
-        given = self._outputs.fresh(self._write.batches)
+        if self._once is not None and (found := self._repeated(self._open())) is not None:
+            return found
+        given = self._outputs.fresh(self._write.given)
         self._write.effect.check(given, self._target)
         self._reach("direct:written")
         table, draft = self._open(), Draft()
         for run in range(_RUNS + 1):
+            if (found := self._repeated(table)) is not None:
+                return found
             if run:
                 self._outputs.discard(draft.adds)
                 self._numbers.renew()
             draft = self._draft(table)
             self._reach("direct:drafted")
-            if draft.empty and not given:
+            if draft.empty and not given and self._once is None:
                 return Landed(None if table is None else table.snapshot(self._target.app_id), draft, 0, committed=False)
             table, snapshot = yield from self._committed(table, draft, given)
             if snapshot is not None:
@@ -124,6 +133,15 @@ class DirectCommit:
             f"{self._target.scope}: others changed what the {self._write.operation} reads, each of the {_RUNS + 1} times that it"
             " ran; nothing was changed, try again"
         )
+
+    def _repeated(self, table: ScopeTable | None) -> Landed | None:
+        """What another call of the same write left, which was told nothing, or died."""
+        if self._once is None or table is None:
+            return None
+        known = table.watermark(self._once.app)
+        if known is None or known <= self._once.floor:
+            return None
+        return Landed(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
 
     def _draft(self, table: ScopeTable | None) -> Draft:
         if table is None or not table.files():
@@ -157,7 +175,7 @@ class DirectCommit:
             if table is not None and self._is_there(since, table):  # the answer to an attempt was lost
                 return table, table.snapshot(self._target.app_id)
             self._may_be_named = False
-            if since is None or table is None or not self._stands(draft, since, table):
+            if since is None or table is None or self._repeated(table) or not self._stands(draft, since, table):
                 return table, None
         raise Conflict(f"{self._target.scope}: other commits kept coming between; nothing was changed, try again")
 
@@ -174,10 +192,13 @@ class DirectCommit:
     def _commit(self, table: ScopeTable | None, draft: Draft, given: tuple[NewFile, ...]) -> Steps[Snapshot]:
         now, adds, target = self._clock(), (*given, *draft.adds), self._target
         stamp = stamp_of(self._write.operation, self._write.parameters, target, self._job_id, given, draft)
-        transaction = (DIRECT_APP, self._numbers.position)
+        position = self._numbers.position
+        transaction = None if self._once is None else (self._once.app, self._once.version)
         self._reach("direct:committing")
         if table is None:
-            made = yield from create_table(target, adds, stamp, transaction, since=self._planned_at, now=now, reach=self._reach)
+            made = yield from create_table(
+                target, adds, stamp, transaction, since=self._planned_at, now=now, direct=position, reach=self._reach
+            )
             snapshot = first_snapshot(made, adds, target.app_id, now)
         else:
             made = yield from table.commit(
@@ -188,6 +209,7 @@ class DirectCommit:
                 since=self._planned_at,
                 now=now,
                 transaction=transaction,
+                direct=max(position, table.watermark(DIRECT_APP) or 0),  # who took a position earlier may commit later
                 property=owner_to_set(table, target),
                 reach=self._reach,
             )

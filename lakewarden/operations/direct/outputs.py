@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakewarden.arrays import numbers
 from lakewarden.clock import NewId
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ, rows_schema
 from lakewarden.log.position import WHOLE, end_of, seq_of
-from lakewarden.operations.direct.value import Batches
+from lakewarden.operations.direct.value import Batches, Given, Reserve, TaskFiles
 from lakewarden.storage.open import open_store
 from lakewarden.target import ScopeTarget
 
@@ -34,7 +34,12 @@ class Numbers:
     def position(self) -> int:
         """The last position that was taken."""
         if self._position is None:
-            self._position, self._given = self._take(), 0
+            self._position = self._take()
+        return self._position
+
+    @property
+    def taken(self) -> int | None:
+        """The same, None where none was needed."""
         return self._position
 
     @property
@@ -44,42 +49,51 @@ class Numbers:
 
     def renew(self) -> None:
         """The rows that come next have higher numbers than any that is in the table now."""
-        self._position = None
+        self._position, self._given = None, 0
 
-    def numbered(self, rows: pa.Table) -> pa.Table:
-        """Returns the rows with their `_seq`."""
-        parts: list[pa.Array[Any]] = []
-        left = rows.num_rows
-        while left:
-            if self._given == WHOLE:
-                self.renew()
-            first = seq_of(self.position, self._given)
-            count = min(left, WHOLE - self._given)
-            parts.append(pa.array(np.arange(first, first + count), pa.int64()))
-            self._given += count
-            left -= count
-        return rows.append_column(SEQ, pa.chunked_array(parts, pa.int64()))
+    def reserve(self, count: int) -> int:
+        """Returns the first of so many consecutive numbers, at most `WHOLE`."""
+        if self._given + count > WHOLE:
+            self.renew()
+        first = seq_of(self.position, self._given)
+        self._given += count
+        return first
 
 
 class Outputs:
     """Writes data files that no commit names yet."""
 
-    def __init__(self, target: ScopeTarget, numbers: Numbers, new_id: NewId) -> None:
+    def __init__(self, target: ScopeTarget, reserve: Reserve, new_id: NewId) -> None:
         self._target = target
-        self._numbers = numbers
+        self._reserve = reserve
         self._new_id = new_id
         self._made: list[NewFile] = []
 
-    def fresh(self, batches: Batches) -> tuple[NewFile, ...]:
-        """Writes new rows, to files of about the table's target size, one after the other."""
+    def fresh(self, given: Given) -> tuple[NewFile, ...]:
+        """Writes new rows, to files of about the table's target size, one after the other; or has tasks write them."""
+        if isinstance(given, TaskFiles):
+            return self.took(given.write(self._target, self._reserve))
         size = self._target.target_file_size
-        parts = (rows for rows in in_parts(batches, size) if rows.num_rows)
+        parts = (rows for rows in in_parts(given, size) if rows.num_rows)
         return tuple(file for rows in parts for file in self.write(self.numbered(rows)))
 
+    def reserve(self, count: int) -> int:
+        """Returns the first of so many `_seq`, for rows that others write."""
+        return self._reserve(count)
+
+    def took(self, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
+        """Answers for files that others wrote, as for its own."""
+        made = tuple(files)
+        self._made += made
+        return made
+
     def numbered(self, rows: pa.Table) -> pa.Table:
+        """The rows in the types of the table, with their `_seq`."""
         schema = rows_schema(self._target.schema)
         own = schema.remove(schema.get_field_index(SEQ))
-        return self._numbers.numbered(rows.select(own.names).cast(own))
+        counts = [min(WHOLE, rows.num_rows - start) for start in range(0, rows.num_rows, WHOLE)]
+        parts = [numbers(np.arange(first, first + count)) for first, count in ((self._reserve(each), each) for each in counts)]
+        return rows.select(own.names).cast(own).append_column(SEQ, pa.chunked_array(parts, pa.int64()))
 
     def write(self, rows: pa.Table) -> list[NewFile]:
         """Writes rows that have their `_seq`, to a file for each partition."""

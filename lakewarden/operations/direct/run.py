@@ -48,6 +48,7 @@ class DirectRun:
         self._job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
         self._planned_at = warehouse.clock()
         self._target = self._look()
+        self._once = write.once
         self._mark = warehouse.erasures.mark("")
         self._announced: int | None = None
         self._noted = False
@@ -65,7 +66,7 @@ class DirectRun:
         target = self._target
         present = Presence.of([target])
         present.check()
-        outputs = Outputs(target, self._numbers, self._warehouse.new_id)
+        outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id)
         commit = DirectCommit(
             target,
             self._write,
@@ -83,21 +84,27 @@ class DirectRun:
         except StorageUnavailable:
             raise  # the commit may appear later: the note stays
         except LakewardenError:
-            self._close()
+            if self._noted:
+                self._log.close_direct(self._note)
             raise
-        if landed.committed:
+        if landed.committed or landed.repeated:
             self._finish(landed, present)
         return self._result(landed)
 
     def _taken(self) -> int:
         if not (self._sets_back or self._noted):
-            self._log.open_direct(self._job_id)
+            self._log.open_direct(self._note)
             self._noted = True
         return self._log.take_position()
 
-    def _close(self) -> None:
-        if self._noted:
-            self._log.close_direct(self._job_id)
+    @property
+    def _identity(self) -> str:
+        """By which the log notes the write: the same for all attempts of it."""
+        return self._job_id if self._once is None else f"{self._once.app}@{self._once.floor}"
+
+    @property
+    def _note(self) -> str:
+        return self._job_id if self._once is None else f"{self._identity}/{self._job_id}"
 
     def _look(self) -> ScopeTarget:
         catalog = self._warehouse.catalog.read()
@@ -153,12 +160,14 @@ class DirectRun:
             known = known_of(target, report, Rules.of(self._warehouse.settings), self._warehouse.clock())
             if known is not None:
                 floor = target.floor
-                positions = {} if floor is None else {floor.table_id: self._numbers.position}
+                taken = self._numbers.taken
+                positions = {} if floor is None or taken is None else {floor.table_id: taken}
                 raise_floors([Noted(target, known)], positions).check()
             self._reach("direct:noted")
             if self._sets_back:
                 self._log.note_rewound([self._mark])
-            self._close()
+            if self._noted or self._once is not None:
+                self._log.close_direct(self._identity)
         except LakewardenError as error:
             raise StorageUnavailable(
                 f"the {self._write.operation} of {target.scope} is version {report.version} of its table, but that could not be"
@@ -193,4 +202,5 @@ class DirectRun:
             committed=landed.committed,
             job_id=self._job_id,
             last_seq=self._numbers.end if landed.committed else NOTHING,
+            repeated=landed.repeated,
         )

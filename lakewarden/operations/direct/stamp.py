@@ -26,11 +26,14 @@ def stamp_of(
         metrics = {"numFiles": len(adds)} | output | (removed if draft.removes else {})
     else:
         added = {"numAddedFiles": len(adds), "numAddedBytes": sum(file.size for file in adds)}
-        metrics = added | removed | _rows(operation, draft)
+        metrics = added | removed | _rows(operation, sum(file.rows for file in given), draft)
     return CommitStamp(job_id, operation, dict(parameters), metrics, app_id=target.app_id, user=target.scope.user)
 
 
-def _rows(operation: str, draft: Draft) -> dict[str, int]:
+def _rows(operation: str, inserted: int, draft: Draft) -> dict[str, int]:
+    if operation == "MERGE":
+        changed = {"Inserted": inserted, "Updated": draft.updated, "Deleted": draft.deleted, "Copied": draft.copied}
+        return {f"numTargetRows{word}": count for word, count in changed.items()}
     updated = {"numUpdatedRows": draft.updated} if operation == "UPDATE" else {}
     deleted = {"numDeletedRows": draft.deleted} if draft.deleted or operation != "UPDATE" else {}
     return updated | deleted | {"numCopiedRows": draft.copied}

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.delta.parquet.files import NewFile
+from lakewarden.delta.partitions import Partition
+from lakewarden.target import ScopeTarget
+
 Batches = Iterable[pa.Table | pa.RecordBatch]
 """Rows with the columns of the newest schema, checked and complete; their `_seq` is given by the write."""
+
+Reserve = Callable[[int], int]
+"""Takes a number of rows, at most `WHOLE` (log/position.py); returns the first of as many consecutive `_seq`. Some may stay
+unused. Not for several threads."""
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """Rows that tasks write to data files, in this process or elsewhere, instead of passing them on."""
+
+    write: Callable[[ScopeTarget, Reserve], Sequence[NewFile]]
+    """Returns the files, which are durable where they were written. Called once. If it raises, what it wrote is its own to
+    delete; what it returns is committed or deleted."""
+
+
+Given = Batches | TaskFiles
+"""The rows that a direct write adds."""
+
+
+@dataclass(frozen=True)
+class Once:
+    """The identity of a write that is made once: a commit of the same `app` with this version, or a later one, stands for it."""
+
+    app: str
+    version: int
+    above: int | None = None
+    """With it, each version above stands for it: those of attempts of the same write."""
+
+    @property
+    def floor(self) -> int:
+        """The last version that does not stand for it."""
+        return self.version - 1 if self.above is None else self.above
+
+
+def transaction_app(table_id: str, app: str) -> str:
+    """The application id in Delta: a table that is made in the place of a dropped one has none of its writes."""
+    return f"lakewarden/once/{table_id}/{app}"
 
 
 @dataclass(frozen=True)
@@ -25,8 +66,8 @@ class Edit:
 Decide = Callable[[pa.Table], Edit]
 """Takes the rows of one file: the columns of the newest schema, and `_seq`. Called again where a commit lost."""
 
-Within = Callable[[pa.Table], Any]
-"""Takes partitions, one a row, with the partition columns; returns a mask of those that are meant."""
+Within = Callable[[Collection[Partition]], Collection[Partition]]
+"""Of some partitions, those that a write can concern."""
 
 
 @dataclass(frozen=True)
@@ -42,3 +83,5 @@ class DirectResult:
     job_id: str
     last_seq: int
     """The last possible `_seq` of its rows; -1 without a commit."""
+    repeated: bool = False
+    """Whether the table had the write before, so that nothing was committed (`Once`)."""

@@ -11,11 +11,18 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.partitions import Partition, filled
 from lakewarden.errors import InvalidArgument
 
-_KINDS = (
-    "Alias And Or Not Paren Column Identifier Literal Boolean Null EQ NEQ GT GTE LT LTE In Between Is Like ILike Cast TryCast"
-    " DataType DataTypeParam Neg Add Sub Mul Div Interval Var CurrentDate CurrentTimestamp Lower Upper Year Month Day"
+STEADY = frozenset(
+    word
+    for line in (
+        "And Or Not Paren Column Identifier Literal Boolean Null EQ NEQ GT GTE LT LTE In Between Is Like ILike Cast TryCast",
+        "DataType DataTypeParam Neg Add Sub Mul Div Interval Var Lower Upper Year Month Day",
+    )
+    for word in line.split()
 )
-"""What a condition may consist of, by sqlglot's names: nothing that reads or calls something else."""
+"""What compares values the same way at any time, by sqlglot's names."""
+
+_KINDS = STEADY | {"Alias", "CurrentDate", "CurrentTimestamp"}
+"""What a condition may consist of: nothing that reads or calls something else."""
 
 
 def check_predicate(schema: TableSchema, where: str) -> None:
@@ -28,7 +35,7 @@ def check_predicate(schema: TableSchema, where: str) -> None:
         if isinstance(node, exp.Column) and node.name.lower() not in {name.lower() for name in schema.partition_by}:
             takes = ", ".join(schema.partition_by) or "it has none"
             raise InvalidArgument(f"WHERE {where}: {node.name} is no partition column; these can be compared: {takes}")
-        if type(node).__name__ not in _KINDS.split():
+        if type(node).__name__ not in _KINDS:
             raise InvalidArgument(
                 f"WHERE {where}: {node.sql('duckdb')} cannot be used here; compare partition columns with values"
             )
@@ -44,7 +51,7 @@ def partitions_within(schema: TableSchema, where: str, partitions: Iterable[Part
 
     check_predicate(schema, where)
     every = list(partitions)
-    table = pa.table({"place": pa.array(range(len(every)), pa.int64()), **_columns(schema, every)})
+    table = as_rows(schema, every).append_column("place", pa.array(range(len(every)), pa.int64()))
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("partitions", table)
@@ -56,12 +63,15 @@ def partitions_within(schema: TableSchema, where: str, partitions: Iterable[Part
     return {every[place] for (place,) in found}
 
 
-def _columns(schema: TableSchema, partitions: Collection[Partition]) -> dict[str, pa.ChunkedArray[Any]]:
+def as_rows(schema: TableSchema, partitions: Collection[Partition]) -> pa.Table:
+    """A row for each partition, with the values of the partition columns."""
     kinds: dict[str, Any] = {column.name: column.type.arrow for column in schema.columns}
-    return {
-        name: pa.chunked_array([filled(dict(each)[name], 1, kinds[name]) for each in partitions], kinds[name])
-        for name in schema.partition_by
-    }
+    return pa.table(
+        {
+            name: pa.chunked_array([filled(dict(each)[name], 1, kinds[name]) for each in partitions], kinds[name])
+            for name in schema.partition_by
+        }
+    )
 
 
 def _parsed(where: str) -> Any:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakewarden.operations.reading.past import PastScope
 
 _NO_SCHEMAS: Mapping[str, TableSchema] = {}
+_NO_ROWS: Mapping[TableName, pa.Table] = {}
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def run(
     prepared = prepare(context, query, extra, shaped)
     answer, found = (answer_of(context, prepared.pushdowns), None) if read or extra else _apart_or_not(context, prepared)
     if found is None:
-        found = context.engine.run(prepared.sql, _relations(context, prepared, read or {}) | dict(extra), context.limits)
+        found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
     rows = Rows(found.rows.rename_columns(_told_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users))))
     if answer is None:
@@ -151,11 +152,12 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 def explain(context: Context, query: exp.Query) -> Rows:
     """DuckDB's plan, a row a line."""
     prepared = prepare(context, query)
-    plan = context.engine.explain(prepared.sql, _relations(context, prepared, {}), context.limits)
+    plan = context.engine.explain(prepared.sql, relations(context, prepared), context.limits)
     return Rows(pa.table({"plan": plan.rstrip().splitlines()}), ("VARCHAR",))
 
 
-def _relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table]) -> dict[str, pa.Table]:
+def relations(context: Context, prepared: Prepared, read: Mapping[TableName, pa.Table] = _NO_ROWS) -> dict[str, pa.Table]:
+    """The rows of each relation that a query reads; `read` as of `run`."""
     if not prepared.pushdowns:
         return {}
     from lakewarden.sql.queries.scan import past_relation, relation  # imports Delta, which a query without tables does not need

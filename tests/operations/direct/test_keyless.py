@@ -65,6 +65,7 @@ def test_appends_that_race_go_on_top_of_each_other(lake: Lakehouse, events: Tabl
     DirectRun(lake.warehouse, events.table, appending(rows({1: "a"})), then("direct:committing", once(other))).run()
     assert {*events.read().column("id").to_pylist()} == {1, 2}
     assert events.history(limit=1)[0].version == 2
+    assert not [finding for finding in lake.check() if not finding.passed]
 
 
 def test_subscribers_hear_of_each_appended_row_once(lake: Lakehouse, events: TableClient) -> None:

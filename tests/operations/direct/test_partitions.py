@@ -11,7 +11,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.operations.direct.commit import DirectWrite
-from lakewarden.operations.direct.effects import Revise
+from lakewarden.operations.direct.revise import Revise
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.operations.direct.value import Edit
 from lakewarden.table import TableClient

@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict
 from lakewarden.operations.direct.commit import DirectWrite
-from lakewarden.operations.direct.effects import Revise
+from lakewarden.operations.direct.revise import Revise
 from lakewarden.operations.direct.run import DirectRun
 from lakewarden.table import TableClient
 from tests.fixtures.lakes import Rows, eventual, notes, strong

@@ -37,12 +37,12 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -
 
 
 def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
-    """Forgets a write that is in the table, or never will be. Idempotent; raises as `open_direct`."""
+    """Forgets a write that is in the table, or never will be, and all its attempts (`<write_id>/…`). Idempotent; raises as
+    `open_direct`."""
 
     def forgotten(cut: Cut) -> Cut | None:
-        if write_id not in cut.direct:
-            return None
-        return replace(cut, direct={id_: entry for id_, entry in cut.direct.items() if id_ != write_id})
+        left = {id_: entry for id_, entry in cut.direct.items() if id_ != write_id and not id_.startswith(f"{write_id}/")}
+        return None if len(left) == len(cut.direct) else replace(cut, direct=left)
 
     advance(store, log_id, forgotten)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,6 +20,7 @@ from lakewarden.sql.handlers.values import is_default
 from lakewarden.sql.handlers.writing.target import Target, column_of, node_of
 from lakewarden.sql.results import Rows as Found
 from lakewarden.sql.statements.rows import Assignment
+from lakewarden.table.intake import TableIntake
 
 _WHOLE = ("SMALLINT", "INT", "BIGINT")
 
@@ -44,26 +46,56 @@ def revision_query(target: Target, assignments: Sequence[Assignment], alias: str
     return exp.select(*named, copy=False).from_(node_of(target.table, alias), copy=False)
 
 
-def revised(context: Context, target: Target, found: Found, assignments: Sequence[Assignment]) -> tuple[pa.Table, Any]:
-    """The complete new rows of a `revision_query`, and which of them differ from the old ones."""
-    schema = target.schema
-    assigned = {column_of(schema, each.column).name: each for each in assignments}
-    columns = {}
-    for column, values, kind in zip(schema.columns, found.table.columns, found.types, strict=False):
-        if column.name not in assigned:
-            columns[column.name] = _with_default(context, column, values)
-        elif not is_default(assigned[column.name].value):  # a missing value gets its default
-            columns[column.name] = fitted(column, values, kind)
-    made = target.client.completed(pa.table(columns), user=target.user)
-    old = dict(zip(assigned, found.table.columns[len(schema.names) :], strict=False))
-    differs = [pc.invert(_same(made.column(name), old[name])) for name in assigned]
-    return made, reduce(pc.or_, differs)
+@dataclass(frozen=True)
+class Reviser:
+    """Takes the rows of a `revision_query` to be the table's. Picklable."""
+
+    intake: TableIntake
+    session_user: str
+    """The value of CURRENT_USER() in defaults of older rows."""
+    user: str | None
+    """Whose rows they are; None of a SHARED table."""
+    assigned: Mapping[str, bool]
+    """By the name of each column that is assigned to: whether it gets its default."""
+
+    @classmethod
+    def of(cls, context: Context, target: Target, assignments: Sequence[Assignment]) -> Reviser:
+        warehouse, client = context.warehouse, target.client
+        intake = TableIntake(target.table, warehouse.clock, warehouse.new_id, client.author)
+        assigned = {column_of(target.schema, each.column).name: is_default(each.value) for each in assignments}
+        return cls(intake, context.principal.user, target.user, assigned)
+
+    def revised(self, found: Found) -> tuple[pa.Table, Any]:
+        """The complete new rows, and which of them differ from the old ones."""
+        schema = self.intake.table.schema
+        columns = {}
+        for column, values, kind in zip(schema.columns, found.table.columns, found.types, strict=False):
+            if column.name not in self.assigned:
+                columns[column.name] = self._with_default(column, values)
+            elif not self.assigned[column.name]:  # a missing value gets its default
+                columns[column.name] = fitted(column, values, kind)
+        made = self.intake.completed(pa.table(columns), user=self.user)
+        old = dict(zip(self.assigned, found.table.columns[len(schema.names) :], strict=False))
+        differs = [pc.invert(_same(made.column(name), old[name])) for name in self.assigned]
+        return made, reduce(pc.or_, differs)
+
+    def changed(self, found: Found) -> pa.Table:
+        """As `revised`, without unchanged rows."""
+        made, differs = self.revised(found)
+        return made.filter(differs) if made.num_rows else made
+
+    def _with_default(self, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+        """Rows older than a NOT NULL column whose default differs per row have NULL there until they change."""
+        if column.nullable or column.default is None or not values.null_count:
+            return values
+        defaults = Defaults(self.intake.clock, self.intake.new_id, self.session_user)
+        whole = single(column.name, values)
+        made = defaults.values(column, whole.null_count, self.intake.clock())
+        return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
 
 
 def changed(context: Context, target: Target, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
-    """As `revised`, without unchanged rows."""
-    made, differs = revised(context, target, found, assignments)
-    return made.filter(differs) if made.num_rows else made
+    return Reviser.of(context, target, assignments).changed(found)
 
 
 def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:
@@ -88,17 +120,6 @@ def of_target(value: exp.Expr, schema: TableSchema, alias: str) -> exp.Expr:
         if not column.table and column.name.lower() in names and column.find_ancestor(exp.Query) is None:
             column.set("table", exp.to_identifier(alias, quoted=True))
     return made
-
-
-def _with_default(context: Context, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Rows older than a NOT NULL column whose default differs per row have NULL there until they change."""
-    if column.nullable or column.default is None or not values.null_count:
-        return values
-    warehouse = context.warehouse
-    defaults = Defaults(warehouse.clock, warehouse.new_id, context.principal.user)
-    whole = single(column.name, values)
-    made = defaults.values(column, whole.null_count, warehouse.clock())
-    return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
 
 
 def _same(one: pa.ChunkedArray[Any], other: pa.ChunkedArray[Any]) -> Any:

@@ -1,0 +1,170 @@
+"""Of an update or a delete: each file that may have a row that is meant is read, and written again where it changes.
+
+One file at a time is in memory: in this process, or in tasks where the files have many bytes. The same function does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.clock import Clock, random_id
+from lakewarden.delta.between import Between
+from lakewarden.delta.commit_log.committing import check_held
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.partitions import Partition
+from lakewarden.delta.reading.bounds import Bound, files_within, may_have_within
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.table import ScopeTable
+from lakewarden.errors import LakewardenError
+from lakewarden.operations.direct.effects import Draft, removed
+from lakewarden.operations.direct.outputs import Outputs
+from lakewarden.operations.direct.value import Decide, Within
+from lakewarden.operations.fanout import Run, Sized
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Has tasks revise the files, where they have at least so many bytes together."""
+
+    run: Run
+    min_bytes: int
+    decide: Decide
+    """The same as that of the write, picklable. No more rows come than the file had."""
+    since: datetime
+    """When the place of the table was looked up at the earliest."""
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Revise:
+    """The effect of an update or a delete."""
+
+    decide: Decide
+    bounds: Sequence[Bound] = ()
+    within: Within | None = None
+    """Files of other partitions are not read."""
+    spread: Spread | None = None
+
+    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
+        return
+
+    def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
+        table.check_plain()
+        table.check_partitions(target.schema)
+        groups = [FileGroup.of(table, [file], target.schemas) for file in self._files(table, target)]
+        spread = self.spread
+        if spread is None or sum(group.bytes for group in groups) < spread.min_bytes:
+            return _sum(_revised(group, self.decide, outputs) for group in groups)
+        return _in_tasks(spread, groups, target, outputs)
+
+    def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
+        named_alike = table.schema_version(target.schemas) is target.schema  # statistics go by name
+        meant = self._meant({file.partition for file in table.files()})
+        return [file for file in files_within(table, self.bounds if named_alike else ()) if file.partition in meant]
+
+    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        touched = self._meant(since.partitions)
+        read = any(may_have_within(table, partition, self.bounds) for partition in touched)
+        return not (read or removed(draft, since))
+
+    def _meant(self, partitions: Collection[Partition]) -> Collection[Partition]:
+        return partitions if self.within is None else self.within(partitions)
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One file, and the first of as many `_seq` as it has rows."""
+
+    group: FileGroup
+    first: int
+
+
+def _in_tasks(spread: Spread, groups: Sequence[FileGroup], target: ScopeTarget, outputs: Outputs) -> Draft:
+    """Errors of tasks are values: what the others wrote has to be known."""
+    counts = (sum(file.rows or 0 for file in group.files) for group in groups)
+    tasks = [FileTask(group, outputs.reserve(count)) for group, count in zip(groups, counts, strict=True)]
+    work = partial(_task, _Shared(target, spread.decide, spread.since, spread.clock))
+    done = spread.run(work, [Sized(task, task.group.bytes, target.on_disk) for task in tasks])
+    drafts = [each for each in done if isinstance(each, Draft)]
+    outputs.took(file for draft in drafts for file in draft.adds)
+    if failed := next((each for each in done if not isinstance(each, Draft)), None):
+        raise failed
+    return _sum(drafts)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all tasks of a write have in common. Picklable."""
+
+    target: ScopeTarget
+    decide: Decide
+    since: datetime
+    clock: Clock
+
+
+def _task(shared: _Shared, task: FileTask) -> Steps[Draft | LakewardenError]:
+    try:
+        check_held(f"the write to {shared.target.scope}", shared.since, shared.clock())
+        made = _revised(task.group, shared.decide, Outputs(shared.target, _Reserved(task.first), random_id))
+    except LakewardenError as error:
+        return error
+    yield shared.target.uri
+    return made
+
+
+class _Reserved:
+    """A `Reserve` of numbers that were reserved for one file."""
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+
+    def __call__(self, count: int) -> int:
+        first, self._next = self._next, self._next + count
+        return first
+
+
+def _revised(group: FileGroup, decide: Decide, outputs: Outputs) -> Draft:
+    """What becomes of one file; nothing where `decide` changes nothing."""
+    rows = group.read()
+    edit = decide(rows)
+    if not (len(edit.gone) or edit.rows.num_rows):
+        return Draft()
+    stays = _without(rows, edit.gone)
+    updated, copied = edit.rows.num_rows, stays.num_rows
+    deleted = max(0, rows.num_rows - copied - updated)
+    made = _together(stays, outputs.numbered(edit.rows)) if updated else stays
+    del rows, edit, stays  # their memory goes before the file is written
+    adds = outputs.write(made) if made.num_rows else ()
+    return Draft(tuple(adds), group.files, updated, deleted, copied)
+
+
+def _sum(drafts: Iterable[Draft]) -> Draft:
+    """The drafts of several files as one; each is made when the one before is there."""
+    every = list(drafts)
+    return Draft(
+        tuple(file for each in every for file in each.adds),
+        tuple(file for each in every for file in each.removes),
+        sum(each.updated for each in every),
+        sum(each.deleted for each in every),
+        sum(each.copied for each in every),
+    )
+
+
+def _without(rows: pa.Table, gone: pa.Array[Any]) -> pa.Table:
+    stay = np.ones(rows.num_rows, np.bool_)
+    stay[gone.to_numpy(zero_copy_only=False)] = False
+    return rows.filter(pa.array(stay))
+
+
+def _together(stays: pa.Table, comes: pa.Table) -> pa.Table:
+    schema = pa.schema([(field.name, field.type) for field in stays.schema])
+    return pa.concat_tables([stays.select(schema.names).cast(schema), comes.select(schema.names).cast(schema)])
