@@ -48,7 +48,7 @@ def _half_way(rows: int, users: set[str], schema: TableSchema, error: Lakewarden
 
 
 def _users(batch: LogBatch) -> set[str]:
-    return set(batch.rows.column(USER).unique().to_pylist())
+    return {str(user) for user in batch.rows.column(USER).unique().to_pylist()}
 
 
 def _batches(schema: TableSchema, blocks: Iterable[Checked], most: int) -> Iterator[LogBatch]:

@@ -54,9 +54,7 @@ class WorkDelegates(Nouns):
         once: str | None = None,
     ) -> LoadReport:
         """Loads CSV, JSON lines or Parquet files into a table."""
-        return self.loads.load(
-            table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once
-        )
+        return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once)
 
     def subscribe(
         self,
