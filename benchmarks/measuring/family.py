@@ -1,15 +1,38 @@
-"""Processor time of this process and of all that it started: Spark's JVM, and the Python workers below it."""
+"""Processor time and memory of this process and of all that it started: Spark's JVM, and the Python workers below it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec
 
 from benchmarks.measuring.timing import quiet_seconds
 
 P = ParamSpec("P")
+
+_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
+
+
+@dataclass(frozen=True)
+class _Member:
+    pid: int
+    is_jvm: bool
+    ticks: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call took: seconds, seconds of the processors in the whole family, and the highest memory meanwhile in MiB, of the
+    Python processes and of the JVM apart."""
+
+    seconds: float
+    processor: float
+    python_mib: float
+    jvm_mib: float
 
 
 def seconds_and_processor(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[float, float]:
@@ -19,19 +42,48 @@ def seconds_and_processor(work: Callable[P, object], *given: P.args, **named: P.
     return taken, _processor_time() - before
 
 
+def cost(work: Callable[P, object], *given: P.args, **named: P.kwargs) -> Cost:
+    """The call's cost, after a sync."""
+    _forget_peaks()
+    taken, processor = seconds_and_processor(work, *given, **named)
+    return Cost(taken, processor, _peak_mib(jvm=False), _peak_mib(jvm=True))
+
+
 def _processor_time() -> float:
     """Seconds, of those that ended and were waited for, too."""
-    parents, ticks = {}, {}
+    return sum(member.ticks for member in _family()) / os.sysconf("SC_CLK_TCK")
+
+
+def _forget_peaks() -> None:
+    """The highest memory counts from here on."""
+    for member in _family():
+        with suppress(OSError):  # it ended
+            Path(f"/proc/{member.pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+def _peak_mib(*, jvm: bool) -> float:
+    """The sum over the processes, which is no less than the highest sum."""
+    total = 0
+    for member in _family():
+        with suppress(OSError):  # it ended
+            status = Path(f"/proc/{member.pid}/status").read_text(encoding="utf-8", errors="replace")
+            if member.is_jvm is jvm and (found := _PEAK.search(status)):
+                total += int(found[1])
+    return total / 1024
+
+
+def _family() -> Iterator[_Member]:
+    parents, members = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                _, _, rest = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+                head, _, rest = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
             except OSError:
                 continue  # it ended
-            fields = rest.split()
-            parents[int(entry.name)] = int(fields[1])
-            ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+            fields, pid = rest.split(), int(entry.name)
+            parents[pid] = int(fields[1])
+            members[pid] = _Member(pid, head.endswith("(java"), sum(map(int, fields[11:15])))
     family = {os.getpid()}
     while found := {child for child, parent in parents.items() if parent in family} - family:
         family |= found
-    return sum(ticks[member] for member in family) / os.sysconf("SC_CLK_TCK")
+    return (members[pid] for pid in family)
