@@ -15,13 +15,16 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.clock import random_id
-from lakewarden.errors import LakewardenError, StorageUnavailable
+from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
 from lakewarden.operations.fanout import Advance, Sized, pack
 from lakewarden.settings import SparkSettings
 from lakewarden.storage.steps import Steps, together
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_RESULT_BOUND = "spark.driver.maxResultSize"
+"""Spark's bound on what a job's tasks return together; its name is in the error of a job that was ended by it."""
 
 _LOOK_EVERY = 0.25
 """Seconds between two checks of a job's progress; only a progress bar waits for them."""
@@ -37,6 +40,7 @@ class SparkFanOut:
     def __call__(self, work: Callable[[T], Steps[R]], items: Sequence[Sized[T]], advance: Advance) -> list[R]:
         """Raises:
         StorageUnavailable: a task failed on every try, so an executor or the cluster is gone.
+        Unsupported: the tasks return more than `spark.driver.maxResultSize`.
         LakewardenError: what `advance` raised to stop the work; no further task was started.
         """
         if not items:
@@ -52,7 +56,7 @@ class SparkFanOut:
             except Py4JJavaError as error:
                 if stops:
                     raise stops[0] from error
-                raise StorageUnavailable(f"the Spark job failed: {str(error.java_exception).splitlines()[0]}") from error
+                raise _failed(str(error.java_exception).splitlines()[0]) from error
         results: dict[int, R] = {}
         for chunk, answer in zip(packs, answers, strict=True):
             results.update(zip(chunk, answer, strict=True))
@@ -66,6 +70,12 @@ class SparkFanOut:
 
 _SMALLEST_PACK = 256 << 10
 """Below this a task's own cost (some 10 ms) is more than its work."""
+
+
+def _failed(reason: str) -> LakewardenError:
+    if _RESULT_BOUND in reason:
+        return Unsupported(f"the answers of the tasks are too large for the driver: {reason}")
+    return StorageUnavailable(f"the Spark job failed: {reason}")
 
 
 def _over(work: Callable[[T], Steps[R]]) -> Callable[[list[T]], list[R]]:

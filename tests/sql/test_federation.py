@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from lakewarden import Lakehouse
-from lakewarden.errors import InvalidArgument
-from lakewarden.settings import FederationSettings, Settings
+from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.settings import FederationSettings, Settings, SqlSettings
+from lakewarden.sql.queries.federation import run
 from lakewarden.sql.queries.federation.shape import is_aggregate
 from lakewarden.sql.reader import Lakewarden
 from lakewarden.sql.results import Rows
@@ -167,6 +169,48 @@ def test_many_parts_are_computed_by_spark(lake: Lakehouse, spark: SparkSession) 
             apart, whole = _both(other, f"SELECT {text}")
             assert apart.strategy in (QueryStrategy.FEDERATED_AGGREGATE, QueryStrategy.FEDERATED_SCAN)
             _check_same(apart, whole, ordered="ORDER BY" in text)
+
+
+PARTS_ABOVE_THE_BOUND = "SELECT id, repeat(j, 40) FROM n.t ORDER BY id LIMIT 1"
+"""Each part has one row of some 300 bytes, and so has the result."""
+
+
+def _bounds(spark_below: int, result_bytes: int = 1 << 30) -> Settings:
+    apart = FederationSettings(min_bytes=1, part_bytes=1, in_process_below=spark_below)
+    return Settings(federation=apart, sql=SqlSettings(result_bytes=result_bytes))
+
+
+def test_the_rows_of_all_parts_are_bounded_together(lake: Lakehouse) -> None:
+    with Lakehouse.open(lake.warehouse.uri, settings=_bounds(64, 1024)) as bounded:
+        assert bounded.sql(PARTS_ABOVE_THE_BOUND)
+        with pytest.raises(Unsupported, match=r"the partitions' rows take more than 1,024 bytes \(sql.result_bytes\)"):
+            bounded.sql(PARTS_ABOVE_THE_BOUND, freshness="eventual")
+
+
+def test_parts_that_are_left_when_the_time_is_over_are_not_read(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "monotonic", chain([0.0], repeat(1e9)).__next__)
+    monkeypatch.setattr(run, "rows_within", None)
+    with pytest.raises(Unsupported, match=r"more than 300 seconds \(sql.timeout_seconds\)"):
+        lake.sql(f"SELECT {AGGREGATES[0]}", freshness="eventual")
+
+
+@pytest.mark.slow
+def test_the_bounds_hold_in_spark(lake: Lakehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lakehouse.open(lake.warehouse.uri, settings=_bounds(0, 1024), spark=lambda: spark) as bounded:
+        with pytest.raises(Unsupported, match="the partitions' rows take more than 1,024 bytes"):
+            bounded.sql(PARTS_ABOVE_THE_BOUND, freshness="eventual")
+        times = chain([0.0], repeat(1e9))
+        monkeypatch.setattr(run, "monotonic", times.__next__)
+        with pytest.raises(Unsupported, match=r"more than 300 seconds \(sql.timeout_seconds\)"):
+            bounded.sql(f"SELECT {AGGREGATES[0]}", freshness="eventual")
+        conf = spark.sparkContext._jsc.sc().conf()
+        monkeypatch.undo()
+        conf.set("spark.driver.maxResultSize", "1")
+        try:
+            with pytest.raises(Unsupported, match=r"the answers of the tasks are too large for the driver: .*maxResultSize"):
+                bounded.sql(f"SELECT {AGGREGATES[0]}", freshness="eventual")
+        finally:
+            conf.remove("spark.driver.maxResultSize")
 
 
 def test_small_and_unpartitioned_tables_are_read_by_one(lake: Lakehouse) -> None:

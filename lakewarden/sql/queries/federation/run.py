@@ -7,11 +7,11 @@ run in the worker processes, which bound them, and never in an executor: their t
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from time import monotonic
 
 import msgspec
 import pyarrow as pa
@@ -118,7 +118,7 @@ class FederatedQuery:
 
     def _reduced(self, told: Told, groups: Sequence[FileGroup]) -> Answer:
         limits = self.context.limits
-        until = time.monotonic() + limits.seconds
+        until = monotonic() + limits.seconds
         parts = self._parts(told, groups, until)
         rows = _named(told.query, pa.concat_tables(part.rows for part in parts))
         made = self.context.engine.run(told.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
@@ -131,15 +131,21 @@ class FederatedQuery:
             one = msgspec.structs.replace(settings.sql, threads=1)
             task = PartTask(told.partial, self.name, self.table.schema, self.pushdown.bounds, one, limits)
             work = partial(in_one_step, task)
-            engine = context.services.operator().engine
-            return [_or_raise(part) for part in engine.run_large(work, [Sized(group, group.bytes) for group in groups], 0)]
+            # the watch is called while the job runs, and ends it
+            engine = context.services.operator().engine.watched(lambda _done, _total: _check_left(until, limits))
+            found = engine.run_large(work, [Sized(group, group.bytes) for group in groups], 0)
+            return _bounded(map(_or_raise, found), limits)
 
         def part(group: FileGroup) -> Answer:
+            _check_left(until, limits)  # what is still to be read is not read
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
             return context.engine.run(told.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return _bounded(list(pool.map(part, groups)), limits)
+            try:
+                return _bounded(pool.map(part, groups), limits)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -171,18 +177,26 @@ def _named(query: Split, rows: pa.Table) -> pa.Table:
     return rows.rename_columns(list(query.columns or (f"c{number}" for number in range(rows.num_columns))))
 
 
-def _bounded(parts: list[Answer], limits: Limits) -> list[Answer]:
-    size = sum(part.rows.nbytes for part in parts)
-    if size > limits.result_bytes:
-        raise Unsupported(f"the partitions' rows take {size:,} bytes, more than {limits.result_bytes:,} (sql.result_bytes)")
-    return parts
+def _bounded(parts: Iterable[Answer], limits: Limits) -> list[Answer]:
+    """The parts, which are taken until their rows are too many."""
+    taken, size = [], 0
+    for part in parts:
+        size += part.rows.nbytes
+        if size > limits.result_bytes:
+            raise Unsupported(f"the partitions' rows take more than {limits.result_bytes:,} bytes (sql.result_bytes)")
+        taken.append(part)
+    return taken
 
 
 def _left(until: float, limits: Limits) -> float:
-    left = until - time.monotonic()
+    left = until - monotonic()
     if left <= 0:
         raise Unsupported(f"the query takes more than {limits.seconds:g} seconds (sql.timeout_seconds)")
     return left
+
+
+def _check_left(until: float, limits: Limits) -> None:
+    _left(until, limits)
 
 
 def _or_raise(part: Answer | LakewardenError) -> Answer:
