@@ -151,7 +151,7 @@ def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObjec
                 floor = max(floor, _oldest(entry.stamp))
         if entry.version <= floor:
             break
-    oldest = max(_readable(listing, newest), _oldest(vacuum) if vacuum else 0)
+    oldest = max(readable_from(listing, newest), _oldest(vacuum) if vacuum else 0)
     return Timeline(tuple(reversed(entries)), newest, oldest, _kept(vacuum) if vacuum else frozenset())
 
 
@@ -171,7 +171,7 @@ def walk(store: ObjectStore, newest: int, at_once: int = 1) -> Iterator[LogEntry
             for version, text in zip(versions, texts, strict=True):
                 if not text:
                     return
-                yield _entry(version, text)
+                yield entry_of(version, text)
 
 
 def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
@@ -191,12 +191,18 @@ def superfluous_log_since(listing: Sequence[StoredObject]) -> datetime | None:
     return min((written for version, written in checkpoints(listing).items() if version > oldest), default=None)
 
 
-def _readable(listing: Sequence[StoredObject], newest: int) -> int:
-    """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
+def readable_commits(listing: Sequence[StoredObject], newest: int) -> range:
+    """Returns the versions up to `newest` whose commits are there without a gap."""
     commits = {int(match[1]) for found in listing if found.size and (match := _COMMIT.fullmatch(found.key))}
     first = newest + 1
     while first - 1 in commits:
         first -= 1
+    return range(first, newest + 1)
+
+
+def readable_from(listing: Sequence[StoredObject], newest: int) -> int:
+    """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
+    first = readable_commits(listing, newest).start
     if first == 0:
         return 0
     return min((version for version in checkpoints(listing) if first - 1 <= version <= newest), default=newest)
@@ -210,7 +216,8 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
     return frozenset(int(version) for version in stamp.parameters.get(KEPT, "").split(",") if version)
 
 
-def _entry(version: int, text: bytes) -> LogEntry:
+def entry_of(version: int, text: bytes) -> LogEntry:
+    """Returns what a commit's text says."""
     actions = list(_actions(version, text))
     adds = {unquote(action["add"]["path"]): action["add"].get("modificationTime", 0) for action in actions if "add" in action}
     gone = [action["remove"] for action in actions if "remove" in action]

@@ -9,6 +9,7 @@ from lakewarden.clock import from_millis, to_millis
 from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
+from lakewarden.delta.reading.moments import timeline_about
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, read_timeline
@@ -37,8 +38,10 @@ def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
     newest = _newest(target)
     store = open_store(target.location)
     at_once = 1 if target.on_disk else _AT_ONCE
-    timeline = read_timeline(store, newest.version, store.list(LOG), at_once)
-    if as_of.moment > now and to_millis(as_of.moment) > (last := timeline.entries[-1].at):
+    listing = store.list(LOG)
+    timeline = timeline_about(store, newest.version, listing, as_of.moment, at_once)
+    timeline = timeline or read_timeline(store, newest.version, listing, at_once)
+    if as_of.moment > now and timeline.entries and to_millis(as_of.moment) > (last := timeline.entries[-1].at):
         raise NotFound(
             f"{target.scope} as of {as_of}: that is still to come, and more may be written until then; its newest version"
             f" {newest.version} is of {from_millis(last).isoformat()}"
