@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.change import Change, TooLarge, changes_of, fresh
+from lakewarden.delta.change import Change, Changes, Numbers, TooLarge, changes_of, fresh
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -20,6 +23,7 @@ from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.ownership import owner_to_set
 from lakewarden.delta.parquet.files import DataFile, NewFile, batch_name, write_file
 from lakewarden.delta.parquet.schema import SEQ
+from lakewarden.delta.partitions import Partition
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.delta.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.table import check_whole
@@ -31,6 +35,9 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
+
+_AT_ONCE = 2
+"""Partitions that are changed at once: one is read and written by the libraries while another is computed."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +55,6 @@ class Written:
     last_seq: int | None
     log_rows: int
     """The number of log rows in the batch."""
-
-    def with_more(self, change: Change, files: Sequence[NewFile]) -> Written:
-        """Includes the change of one more partition, and its files."""
-        return replace(
-            self,
-            files=(*self.files, *files),
-            replaced=(*self.replaced, *change.replaced),
-            inserted=self.inserted + change.inserted,
-            updated=self.updated + change.updated,
-            deleted=self.deleted + change.deleted,
-            rows=self.rows + change.rows.num_rows,
-        )
 
 
 @dataclass(frozen=True)
@@ -151,23 +146,32 @@ class ColdApply:
         yield from self.commit_written(written, end)
 
     def _written(self, rows: pa.Table, end: int) -> Written:
-        """Writes the files of the commit, those of one partition after the other."""
-        written = Written((), (), 0, 0, 0, 0, *_first_and_last(rows), rows.num_rows)
+        """Writes the files of the commit. If one fails, none stays."""
+        changes = self._changes(rows)
         files: list[NewFile] = []
         with ExitStack() as undo:
             undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
-            for change in self._changes(rows):
-                self._reach("after-read")
-                # before rows are written there again
-                check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
-                number = self.next_batch()
-                made = [
-                    write_file(self._target, part, batch_name(number, self._new_id), end) for part in _parts(change, self._target)
-                ]
-                files += made
-                written = written.with_more(change, made)
+            parts = _side_by_side(partial(self._part, changes, files, end), changes.partitions)
             undo.pop_all()
-        return written
+        counts = changes.counted(sum(part.added for part in parts), [part.hits for part in parts])
+        replaced = tuple(file for part in parts for file in part.replaced)
+        made = tuple(file for part in parts for file in part.files)
+        return Written(made, replaced, *counts, sum(file.rows for file in made), *_first_and_last(rows), rows.num_rows)
+
+    def _part(self, changes: Changes, files: list[NewFile], end: int, partition: Partition) -> _Part:
+        """Writes the files of one partition. `files` gets each at once."""
+        change = changes.of(partition)
+        if change is None:
+            return _Part((), (), 0, np.zeros(0, np.int64))
+        self._reach("after-read")
+        # before rows are written there again
+        check_held(f"the flush of {self._target.scope}", self._planned_at, self._clock())
+        number = self.next_batch()
+        made = []
+        for rows in _file_rows(change, self._target):
+            made.append(write_file(self._target, rows, batch_name(number, self._new_id), end))
+            files.append(made[-1])
+        return _Part(tuple(made), change.replaced, change.added, change.hits)
 
     def commit_written(self, written: Written, end: int) -> Steps[None]:
         """Commits files that were written before, with the watermark `end`. Raises as `commit`."""
@@ -202,7 +206,7 @@ class ColdApply:
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(file.path for file in files)
 
-    def _changes(self, rows: pa.Table) -> Iterator[Change]:
+    def _changes(self, rows: pa.Table) -> Changes:
         if self.table is None:
             return fresh(self._target, rows)
         return changes_of(self.table, self._target, rows, self._large_bytes)
@@ -235,7 +239,27 @@ def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:
     return (seqs[0].as_py(), seqs[-1].as_py()) if len(seqs) else (None, None)
 
 
-def _parts(change: Change, target: ScopeTarget) -> list[pa.Table]:
+@dataclass(frozen=True)
+class _Part:
+    """A partition whose files are written, as `Change`."""
+
+    files: tuple[NewFile, ...]
+    replaced: tuple[DataFile, ...]
+    added: int
+    hits: Numbers
+
+
+def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Partition]) -> list[_Part]:
+    if len(partitions) == 1:
+        return [work(partitions[0])]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            return list(pool.map(work, partitions))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _file_rows(change: Change, target: ScopeTarget) -> list[pa.Table]:
     """Returns the rows to write, one table per file: as many as before when a large scope was replaced."""
     rows = change.rows.num_rows
     if not rows:

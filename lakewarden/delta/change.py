@@ -3,13 +3,13 @@
 Three outcomes, cheapest first: by statistics, no file can hold any of the keys, so the rows are appended and nothing is
 read; files could but do not, with the same result; or exactly the files that hold a key are replaced.
 
-A partitioned table changes partition by partition, so that the rows of one are in memory at a time. A row whose partition
+A partitioned table changes partition by partition, so that the rows of a few are in memory at a time. A row whose partition
 column changes leaves a file of one partition and comes into another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import chain
@@ -38,6 +38,12 @@ _WHOLE = 1 << 20
 _SPARK_TIMESTAMPS = 1000
 """Microseconds. Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
 
+_PARTITIONS = 16
+"""How many times the bytes that may be held may be read, partition by partition, before Spark is quicker."""
+
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+_NO_NUMBERS: Numbers = np.zeros(0, np.int64)
+
 _FIRST_DAY = date(1970, 1, 1)
 
 
@@ -51,47 +57,70 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of a batch on one partition, or on an unpartitioned table. `rows` are to be written (the newest schema's
-    columns and `_seq`): the surviving rows of `replaced`, and the hot rows.
-
-    A row that moves to another partition counts as inserted there, and as neither here: `updated` and `inserted` are right
-    in sum.
-    """
+    """The effect of a batch on one partition, or on an unpartitioned table."""
 
     replaced: tuple[DataFile, ...]
     rows: pa.Table
-    inserted: int
-    updated: int
-    deleted: int
+    """To be written (the newest schema's columns and `_seq`): the surviving rows of `replaced`, and the batch's."""
+    added: int
+    """How many of them are the batch's."""
+    hits: Numbers
+    """The rows of the batch whose keys were in `replaced`, by their numbers in `Changes.upserts`."""
 
 
-def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Iterator[Change]:
-    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table, partition by partition.
+@dataclass(frozen=True)
+class Changes:
+    """The effect of a batch, partition by partition."""
 
-    Raises, before the first of them:
-        TooLarge: it would have to read files of more than `large_bytes`.
+    partitions: tuple[Partition, ...]
+    of: Callable[[Partition], Change | None]
+    """Computes the effect on one of them, None where there is none. Several may be computed at once."""
+    upserts: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    """Of each key of the batch, whether its newest row is one; the others are deletes."""
+
+    def counted(self, added: int, hits: Sequence[Numbers]) -> tuple[int, int, int]:
+        """The numbers of rows that are inserted, updated and deleted, from `added` and `hits` of all partitions.
+
+        A row that moves to another partition is a hit in one and added in the other, so it is updated.
+        """
+        hit = np.unique(np.concatenate([*hits, np.zeros(0, np.int64)]))
+        updated = int(np.count_nonzero(self.upserts[hit]))
+        return added - updated, updated, len(hit) - updated
+
+
+def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None) -> Changes:
+    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
+
+    Raises:
+        TooLarge: it would have to hold files of more than `large_bytes`, or to read so many times as much.
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
     if not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
-        yield from fresh(target, hot)
-        return
+        return fresh(target, hot)
     table.check_partitions(target.schema)
     newest = Keys.newest(hot, target.schema.primary_key)
     evolved = table.schema_version(target.schemas) is not target.schema
     candidates = table.files() if evolved else may_hold(table, newest.rows, target.schema.primary_key)
-    size = sum(file.size for file in candidates)
-    if large_bytes is not None and size > large_bytes:
-        raise TooLarge(size)
+    there = by_partition(candidates)
+    if large_bytes is not None:
+        sizes = [sum(file.size for file in files) for files in there.values()]
+        if max(sizes, default=0) > large_bytes or sum(sizes) > large_bytes * _PARTITIONS:
+            raise TooLarge(sum(sizes))
     if candidates:
         table.check_plain()
-    yield from _replacing(table, target, newest, candidates, every=evolved)
+    return _replacing(table, target, newest, there, every=evolved)
 
 
-def fresh(target: ScopeTarget, hot: pa.Table) -> Iterator[Change]:
+def fresh(target: ScopeTarget, hot: pa.Table) -> Changes:
     """Computes the effect of `hot` on a scope that has no table yet."""
-    added = _columns(target, upserts(newest_per_key(hot, target.schema.primary_key)))
-    for _, rows in divided(added, target.schema.partition_by):
-        yield Change((), rows, rows.num_rows, 0, 0)
+    newest = newest_per_key(hot, target.schema.primary_key)
+    added = dict(divided(_columns(target, upserts(newest)), target.schema.partition_by))
+
+    def of(partition: Partition) -> Change:
+        rows = added[partition]
+        return Change((), rows, rows.num_rows, _NO_NUMBERS)
+
+    return Changes(tuple(added), of, _upserts(newest))
 
 
 def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
@@ -132,31 +161,27 @@ def _plain(value: Value, more: int = 0) -> Any:
 
 
 def _replacing(
-    table: ScopeTable, target: ScopeTarget, hot: Keys, candidates: Iterable[DataFile], *, every: bool
-) -> Iterator[Change]:
+    table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool
+) -> Changes:
     """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
-    there = by_partition(candidates)
-    upserted = hot.rows.column(OP).to_numpy() == UPSERT
+    upserted = _upserts(hot.rows)
     added = _columns(target, hot.rows if upserted.all() else upserts(hot.rows))
     coming = dict(divided(added, target.schema.partition_by))
-    hit = np.zeros(len(hot.rows), np.bool_)
-    for partition in {**there, **coming}:
+
+    def of(partition: Partition) -> Change | None:
         splits = (_split(table, target, file, hot) for file in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
-        before = hit.copy()
-        for part in parts:
-            hit[part.hits] = True
-        new = hit & ~before
-        matched, updated = (int(np.count_nonzero(found)) for found in (new, new & upserted))
         rows = coming.get(partition, added.slice(0, 0))
-        if parts or len(rows) or not partition:
-            yield Change(
-                replaced=tuple(part.file for part in parts),
-                rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
-                inserted=len(rows) - updated,
-                updated=updated,
-                deleted=matched - updated,
-            )
+        if not (parts or len(rows) or not partition):
+            return None
+        return Change(
+            replaced=tuple(part.file for part in parts),
+            rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
+            added=len(rows),
+            hits=np.concatenate([_NO_NUMBERS, *(part.hits for part in parts)]),
+        )
+
+    return Changes(tuple({**there, **coming}), of, upserted)
 
 
 @dataclass(frozen=True)
@@ -164,7 +189,7 @@ class _Split:
     """A file's rows: for each that the batch removes, the index of the hot row with its key; and the surviving rows."""
 
     file: DataFile
-    hits: np.ndarray
+    hits: Numbers
     survivors: pa.Table
 
 
@@ -175,10 +200,15 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, hot: Keys) ->
     whole = file.size <= _WHOLE
     rows = opened.read_with_ids(every if whole else pa.schema([every.field(name) for name in target.schema.primary_key]), ids)
     places = hot.places(rows)
-    hits = places.drop_null().to_numpy()
+    hits = places.drop_null().to_numpy().astype(np.int64)
     if len(hits) and not whole:
         rows = opened.read_with_ids(every, ids)
     return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows)
+
+
+def _upserts(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows.column(OP).to_numpy() == UPSERT
+    return found
 
 
 def _columns(target: ScopeTarget, rows: pa.Table) -> pa.Table:
