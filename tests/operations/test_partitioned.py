@@ -196,3 +196,24 @@ def test_a_restore_and_a_check_know_partitions(lake: Lakehouse) -> None:
     assert theirs.select(["id", "kind", "n"]).to_pylist() == [{"id": 1, "kind": "a%/=", "n": 1}]
     _flushed(lake, (1, "2024-05-02", "b", 3))
     assert all(check.passed for check in lake.check())
+
+
+def _small_files(lake: Lakehouse) -> None:
+    for number in range(5):
+        _flushed(lake, *((10 * number + at, "2026-11-22", kind, 1) for at, kind in enumerate("ab")))
+
+
+def test_upkeep_is_quiet_after_one_look_that_finds_nothing_to_do(lake: Lakehouse) -> None:
+    _small_files(lake)
+    for operation in (lake.compact, lake.optimize):
+        operation(EVENTS)
+        assert [report.outcome for report in operation(EVENTS)] == ["skipped"]
+        assert [report.reason for report in operation(EVENTS)] == ["nothing to do, by what the state knows"]
+
+
+def test_an_optimize_of_other_partitions_or_to_another_size_does_not_make_the_table_quiet(lake: Lakehouse) -> None:
+    _small_files(lake)
+    for dry_run in (True, False):
+        assert [report.outcome for report in lake.optimize(EVENTS, where="kind = 'c'", dry_run=dry_run)] == ["skipped"]
+    assert [report.outcome for report in lake.optimize(EVENTS, target_file_size=1024)] == ["skipped"]
+    assert [report.outcome for report in lake.optimize(EVENTS)] == ["done"]

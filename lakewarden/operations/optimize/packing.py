@@ -23,6 +23,9 @@ from lakewarden.delta.parquet.files import DataFile, by_partition
 
 FULL = 0.75
 
+CLUSTERED_BYTES = 256 << 20
+"""Files of so many bytes are clustered together: their rows are in memory, where they take some five times as much."""
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -84,6 +87,24 @@ def _pack(files: Sequence[DataFile], target_size: int) -> Packing:
     order = {file.path: index for index, file in enumerate(files)}
     packed = tuple(tuple(sorted(some, key=lambda file: order[file.path])) for some in bins if len(some) > 1)
     return Packing(packed, full, tuple(some[0] for some in bins if len(some) == 1))
+
+
+def runs_to_cluster(files: Sequence[DataFile], target_size: int) -> tuple[tuple[DataFile, ...], ...]:
+    """The files of each partition in their order, in runs that a Z-order clusters each by itself.
+
+    A file of a run has its own part of the run's values, so a reader that skips files reads one more for each further run.
+    """
+    most = max(CLUSTERED_BYTES, target_size)
+    runs: list[list[DataFile]] = []
+    for some in by_partition(files).values():
+        room = 0
+        for file in some:
+            if file is some[0] or file.size > room:
+                runs.append([])
+                room = most
+            runs[-1].append(file)
+            room -= file.size
+    return tuple(map(tuple, runs))
 
 
 def not_worth_it(packing: Packing, min_gain: float) -> str:

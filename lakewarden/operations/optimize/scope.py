@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.parquet.files import DataFile, NewFile, by_partition
+from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
@@ -23,7 +23,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.operations.fanout import Run, Sized
 from lakewarden.operations.optimize.bins import BinTask, cut, outputs, write_bin
-from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files
+from lakewarden.operations.optimize.packing import Packing, not_worth_it, pack_files, runs_to_cluster
 from lakewarden.operations.optimize.predicate import check_predicate, partitions_within
 from lakewarden.operations.optimize.zorder import check_columns
 from lakewarden.operations.plans.moved import live_inputs, planned_table
@@ -41,6 +41,7 @@ from lakewarden.target import ScopeTarget
 
 ZORDER = "zorder_by"
 PREDICATE = "predicate"
+TARGET = "target_file_size"
 _OPERATION = "OPTIMIZE"
 
 
@@ -75,8 +76,8 @@ class OptimizeOptions(ScopeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizePlan(ScopePlan):
-    """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has one bin
-    for each partition."""
+    """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has a bin
+    for each run of a partition's files."""
 
     zorder: tuple[str, ...] = ()
     spread: Run | None = field(default=None, repr=False, compare=False)
@@ -84,6 +85,10 @@ class OptimizePlan(ScopePlan):
     where: str = ""
     """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
     bins: tuple[tuple[DataFile, ...], ...] = ()
+
+    @property
+    def of_all(self) -> bool:
+        return not self.where
 
     def is_larger(self, size: int) -> bool:
         return len(self.bins) > 1 and sum(file.size for packed in self.bins for file in packed) > size
@@ -104,7 +109,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     """
     check_columns(target.schema, options.zorder)
     target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
-    parameters = {"target_file_size": str(target.target_file_size), "min_gain": str(options.min_gain)}
+    parameters = {TARGET: str(target.target_file_size), "min_gain": str(options.min_gain)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
     now = clock()
@@ -150,7 +155,7 @@ def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: Plan
     now = clock()
     table = planned_table(target, planned)
     inputs = live_inputs(table, planned)
-    sized = replace(target, target_file_size=int(planned.parameters["target_file_size"]))
+    sized = replace(target, target_file_size=int(planned.parameters[TARGET]))
     check_columns(live_schema(sized, table).schema, options.zorder)
     return OptimizePlan(
         target=sized,
@@ -166,7 +171,9 @@ def replan_optimize(target: ScopeTarget, options: OptimizeOptions, planned: Plan
         zorder=options.zorder,
         where=options.where,
         # the files that stayed alone took no room from these, so they fall into the bins that were planned
-        bins=_by_partition(inputs) if options.zorder else pack_files(inputs, sized.target_file_size).bins,
+        bins=runs_to_cluster(inputs, sized.target_file_size)
+        if options.zorder
+        else pack_files(inputs, sized.target_file_size).bins,
     )
 
 
@@ -204,7 +211,8 @@ def _summary(packing: Packing) -> str:
 
 def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]) -> OptimizePlan:
     rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
-    added = sum(outputs(sum(file.size for file in some), base.target) for some in _by_partition(files))
+    runs = runs_to_cluster(files, base.target.target_file_size)
+    added = sum(outputs(sum(file.size for file in some), base.target) for some in runs)
     columns = ", ".join(base.zorder)
     nothing = ""
     if rows <= 1:
@@ -217,12 +225,8 @@ def _clustering(base: OptimizePlan, table: ScopeTable, files: Sequence[DataFile]
         summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
         metrics={"files_added": added, "files_removed": len(files), "bytes_removed": size},
         files=tuple(file.path for file in files),
-        bins=_by_partition(files),
+        bins=runs,
     )
-
-
-def _by_partition(files: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]:
-    return tuple(by_partition(files).values())
 
 
 def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[DataFile], columns: Sequence[str]) -> bool:

@@ -59,6 +59,11 @@ class ScopePlan(ABC):
             Conflict: the table moved on since the plan was made; nothing was changed.
         """
 
+    @property
+    def of_all(self) -> bool:
+        """Whether it chose among all files of the scope."""
+        return True
+
     def is_larger(self, size: int) -> bool:
         """Whether it can be spread over tasks, and reads more than so many bytes."""
         return False
@@ -108,7 +113,7 @@ class ScopePlan(ABC):
             metrics=dict(self.metrics) if outcome == "planned" else {},
             state=shown,
             files=files,
-            quiet=bool(self.nothing) and reason == self.nothing,
+            quiet=bool(self.nothing) and reason == self.nothing and self.of_all,
             remains=self.remains if self.nothing else None,
         )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.clock import to_millis
-from lakewarden.operations.optimize.scope import ZORDER
+from lakewarden.operations.optimize.scope import TARGET, ZORDER
 from lakewarden.operations.upkeep.rules import UNKNOWN, Rules
 from lakewarden.report import Remains, ScopeReport, ScopeState
 from lakewarden.rows.files import file_columns
@@ -35,7 +35,7 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, rules
         compacted=_found(report, "compact", rules.compact(shared=shared))
         or rules.compacted(state, shared=shared)
         or (UNKNOWN if still is None else still.compacted),
-        optimized=_found(report, "optimize", rules.optimize(target.target_file_size))
+        optimized=_found(report, "optimize", rules.optimize(int(report.parameters.get(TARGET, target.target_file_size))))
         or rules.optimized(state, target.target_file_size)
         or (UNKNOWN if still is None else still.optimized),
         dead_since=remains.dead_since,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.operations.optimize.packing import FULL, not_worth_it, pack_files
+from lakewarden.operations.optimize.packing import CLUSTERED_BYTES, FULL, not_worth_it, pack_files, runs_to_cluster
 
 _TARGET = 100
 
@@ -56,3 +58,23 @@ def test_what_always_holds(sizes: list[int]) -> None:
     assert all(file.size < FULL * _TARGET for file in packing.inputs)
     assert packing.bytes <= _TARGET * packing.saved
     assert not any(a.size + b.size <= _TARGET for a in packing.alone for b in packing.alone if a is not b)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, CLUSTERED_BYTES * 2)), max_size=12))
+def test_a_z_order_holds_no_more_than_a_bounded_run_of_one_partition(given_files: list[tuple[str, int]]) -> None:
+    files = [
+        DataFile(f"f{place:03}", size, 1, 0, place, place, partition=(("p", value),))
+        for place, (value, size) in enumerate(given_files)
+    ]
+    runs = runs_to_cluster(files, _TARGET)
+    assert sorted(file for run in runs for file in run) == files
+    for run in runs:
+        assert len({file.partition for file in run}) == 1
+        assert len(run) == 1 or sum(file.size for file in run) <= CLUSTERED_BYTES
+    for value in "ab":
+        own = [run for run in runs if run[0].partition == (("p", value),)]
+        assert all(sum(map(_size, early)) + later[0].size > CLUSTERED_BYTES for early, later in pairwise(own))
+
+
+def _size(file: DataFile) -> int:
+    return file.size
