@@ -27,7 +27,6 @@ from lakewarden.settings import Settings, SqlSettings
 
 _USER = "u"
 _THREADS = 16
-_HEAVY_SECONDS = 5.0
 _HEAVY = {
     "a join that takes time": "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 1",
     "a text that takes memory": "SELECT length(replace(repeat('a', 30000), 'a', repeat('b', 100000)))",
@@ -58,7 +57,7 @@ def run(scale: Scale, place: Path) -> Section:
         section.tables.append(_side_by_side(lake, scale, uri))
         section.tables.append(_calls(lake, scale))
         section.tables.append(_in_workers(lake, scale))
-    with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(timeout_seconds=_HEAVY_SECONDS))) as lake:
+    with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(timeout_seconds=scale.query_heavy))) as lake:
         section.tables.append(_beside_heavy(lake, scale))
     with Lakehouse.open(str(place / "lake"), settings=Settings(sql=SqlSettings(cache_bytes=0))) as lake:
         section.tables.append(_side_by_side(lake, scale, uri, "The same where ours keeps no columns in memory."))
@@ -203,7 +202,7 @@ def _beside_heavy(lake: Lakehouse, scale: Scale) -> Table:
         )
     said = (
         f"Point look-ups of one session, {8 * scale.query_turns} alone and as many while another session sends the same heavy "
-        f"statement again and again, each up to its limit of {_HEAVY_SECONDS:g} s. Target: p95 at most 3 times."
+        f"statement again and again, each up to its limit of {scale.query_heavy:g} s. Target: p95 at most 3 times."
     )
     return Table(said, ("beside", "p95 alone", "p95 beside", "median alone", "median beside", "p95 is"), lines)
 

@@ -34,6 +34,8 @@ class Scale:
     """Rows of the scope that is queried, in its table; `query_hot` of them in the log besides."""
     query_hot: int
     query_turns: int
+    query_heavy: float
+    """Seconds that a statement is given beside which the others are measured."""
     large: tuple[int, int]
     """Rows and partitions of the one large table."""
 
@@ -55,6 +57,7 @@ FULL = Scale(
     query_cold=100_000,
     query_hot=1_000,
     query_turns=51,
+    query_heavy=5.0,
     large=(20_000_000, 200),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
@@ -76,6 +79,7 @@ SMALL = Scale(
     query_cold=100_000,
     query_hot=1_000,
     query_turns=11,
+    query_heavy=5.0,
     large=(2_000_000, 50),
 )
 TINY = Scale(
@@ -95,6 +99,7 @@ TINY = Scale(
     query_cold=100,
     query_hot=10,
     query_turns=1,
+    query_heavy=0.2,
     large=(200, 4),
 )
 

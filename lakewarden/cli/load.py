@@ -28,6 +28,7 @@ def load(
     user: str | None = typer.Option(None, help="Whose rows they are (USER and STREAM tables)."),
     user_column: str | None = typer.Option(None, help="Instead of --user, the column that names each row's user."),
     on_reject: str = typer.Option("refuse", help="Rows that do not fit: refuse the load, stop at the first, or skip them."),
+    once: str | None = typer.Option(None, help="The load's name: a table without a key takes it once, however often repeated."),
 ) -> None:
     """Load CSV, JSON lines or Parquet files into a table: all rows in one commit, or none."""
     call = invocation(context)
@@ -40,6 +41,7 @@ def load(
                 user=user,
                 user_column=user_column,
                 on_reject=cast("OnReject", on_reject),
+                once=once,
             )
     except RowsRejected as error:
         _show_rejects(call, error)

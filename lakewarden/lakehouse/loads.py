@@ -33,12 +33,14 @@ class Loads:
         user: str | None = None,
         user_column: str | None = None,
         on_reject: OnReject = "refuse",
+        once: str | None = None,
     ) -> LoadReport:
         """Loads files into a table: CSV with a header, JSON lines, or Parquet; lines also compressed by gzip.
 
         A SHARED table gets all rows in one Delta commit: appended where it has no primary key, else by key, where a later row of
-        the files replaces an earlier one. Rows of users go into the write log. A load that was refused, or ended before it
-        returned, can be repeated.
+        the files replaces an earlier one. Rows of users go into the write log: those of one `user` all become visible at once,
+        those of a `user_column` in several steps. What a load that was refused, or died, leaves is not visible, and is removed
+        in time. By key it can be repeated; without a key too if it has a name (`once`).
 
         Args:
             paths: files, directories or patterns, on a disk or in a bucket.
@@ -46,18 +48,21 @@ class Loads:
             user: whose rows they are (USER and STREAM tables).
             user_column: instead of `user`, the column that names each row's user; it is not stored.
             on_reject: what rows that do not fit do: `refuse` the load when all files are read, `stop` it at the first, or `skip`.
+            once: names the load, for a table without a key: repeated under its name, it adds nothing if the table has it.
 
         Raises:
             NotFound: a path matches no file; or the table does not exist.
             InvalidArgument: a file is empty or unreadable, its columns are not the table's, or an option is wrong.
             RowsRejected: rows do not fit; nothing was loaded.
+            PartlyAppended: rows of a `user_column` were written in part; the error names users who have all of theirs.
+            Unsupported: `once`, and the table is written by key.
         """
         from lakewarden.load.run import Load, LoadRequest  # imports Arrow
 
         client = self.open_table(table)
         named = (paths,) if isinstance(paths, str) else tuple(paths)
         bound = self.parts.warehouse.settings.load.in_process_bytes
-        request = LoadRequest(named, format, user, user_column, on_reject)
+        request = LoadRequest(named, format, user, user_column, on_reject, once)
         report = Load(client, request, lambda work, items: self.parts.engine.run_large(work, items, bound)).run()
         if client.table.type != "SHARED" or not client.table.schema.keyed:
             return report

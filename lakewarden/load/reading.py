@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakewarden.errors import Reject
+from lakewarden.errors import LakewardenError, Reject
 from lakewarden.load.checking import Checked, RowCheck
 from lakewarden.load.csv_rows import parse_csv
 from lakewarden.load.json_rows import parse_json
@@ -36,6 +36,23 @@ def read_piece(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Chec
     """
     with named(piece.source):
         yield from _row_groups(check, piece, rejects) if piece.source.format == "parquet" else _lines(check, piece, rejects)
+
+
+@dataclass(frozen=True)
+class PieceChecked:
+    """What a look at all rows of a piece found."""
+
+    rows: int
+    rejects: Rejects
+
+
+def check_piece(check: RowCheck, piece: Piece) -> PieceChecked | LakewardenError:
+    """Reads a piece and keeps no row of it. An error is a value: a task of Spark cannot raise it."""
+    rejects = Rejects()
+    try:
+        return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
+    except LakewardenError as error:
+        return error
 
 
 def _row_groups(check: RowCheck, piece: Piece, rejects: Rejects) -> Iterator[Checked]:

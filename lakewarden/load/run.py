@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -10,20 +10,25 @@ from typing import Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import InvalidArgument, LakewardenError, RowsRejected, Unsupported
+from lakewarden.load.by_user import append_of_many
 from lakewarden.load.checking import Owner, RowCheck
 from lakewarden.load.pieces import Survey, count_piece, placed, survey
-from lakewarden.load.reading import Rejects, read_piece
+from lakewarden.load.reading import PieceChecked, Rejects, check_piece, read_piece
 from lakewarden.load.sources import find_sources, total_bytes
 from lakewarden.load.value import LoadReport, Piece, Source
+from lakewarden.load.writing import PieceTask, PieceWritten, remove_files, write_piece
 from lakewarden.log.position import WHOLE
-from lakewarden.log.record import UPSERT, LogBatch, log_batch
+from lakewarden.log.record import UPSERT, log_batch
+from lakewarden.operations.direct.value import Given, Once, Reserve, TaskFiles
 from lakewarden.operations.fanout import Sized
 from lakewarden.rows.files import file_columns
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, in_one_step
 from lakewarden.table import TableClient
 from lakewarden.table.intake import TableIntake
+from lakewarden.target import ScopeTarget
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,6 +56,8 @@ class LoadRequest:
     user: str | None = None
     user_column: str | None = None
     on_reject: OnReject = "refuse"
+    once: str | None = None
+    """The load's identity: a table without a key takes a load of this name once."""
 
 
 @dataclass
@@ -82,20 +89,24 @@ class Load:
         sources = find_sources(self.client.warehouse, request.paths, request.format)
         pieces = self._pieces(check, sources)
         if table.type == "SHARED" and not table.schema.keyed:
-            done = self.client.direct.append(self._rows(check, pieces))
-            rows, version = done.rows_inserted, done.version
+            once = None if request.once is None else Once(f"load/{request.once}", 0)
+            done = self.client.direct.append(self._given(check, pieces), once=once)
+            rows, version, repeated = done.rows_inserted, done.version, done.repeated
         else:
-            rows, version = self._by_key(check, pieces), None
+            rows, version, repeated = self._by_key(check, pieces), None, False
+        size = total_bytes(sources)
         return LoadReport(
-            str(table.name), len(sources), total_bytes(sources), rows, self.rejects.count, self.rejects.first, version
+            str(table.name), len(sources), size, rows, self.rejects.count, self.rejects.first, version, repeated=repeated
         )
 
     def _owner(self) -> Owner:
         """Raises:
         InvalidArgument: a user of a SHARED table's rows, or none, or two, of another's.
-        Unsupported: the table has FILE columns.
+        Unsupported: the table has FILE columns; or `once`, and it is written by key.
         """
         client = self.client
+        if self.request.once is not None and (client.table.type != "SHARED" or client.table.schema.keyed):
+            raise Unsupported(f"{client.table.name} is written by key: a load that is repeated replaces its rows, without once")
         if columns := file_columns(client.table.schema):
             raise Unsupported(f"{client.table.name} has the FILE column {columns[0]!r}: its rows are written with their files")
         intake = TableIntake(client.table, client.warehouse.clock, client.warehouse.new_id, client.author)
@@ -120,6 +131,28 @@ class Load:
         sized = [Sized(item, size(item), on_disk=local_path(place(item)) is not None) for item in items]
         return self.run_tasks(partial(in_one_step, work), sized)
 
+    def _given(self, check: RowCheck, pieces: Sequence[Piece]) -> Given:
+        """The rows as they are read, one piece after the other; of many bytes, data files that tasks write."""
+        if sum(piece.size for piece in pieces) < self.client.warehouse.settings.load.in_process_bytes:
+            return self._rows(check, pieces)
+        return TaskFiles(partial(self._written, check, pieces))
+
+    def _written(self, check: RowCheck, pieces: Sequence[Piece], target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
+        """Has a task write each piece; raises `RowsRejected` where the request says so."""
+        stops = self.request.on_reject == "stop"
+        tasks = [PieceTask(target, check, piece, reserve(min(piece.most, WHOLE)), stops) for piece in pieces]
+        sized = [
+            Sized(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
+        ]
+        found = self.run_tasks(write_piece, sized)
+        files = [file for each in found if isinstance(each, PieceWritten) for file in each.files]
+        try:
+            self._note(map(_or_raise, found))
+        except LakewardenError:
+            remove_files(target, files)
+            raise
+        return files
+
     def _rows(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
         """Yields the rows of all pieces; raises `RowsRejected` where the request says so."""
         read = 0
@@ -139,54 +172,28 @@ class Load:
             raise RowsRejected(f"{of} not fit {self.client.table.name}, and nothing was loaded: {named}{more}", count, first)
 
     def _by_key(self, check: RowCheck, pieces: Sequence[Piece]) -> int:
-        """Writes the rows to the log; checks all of them before the first is written, unless misfits are left out."""
+        """Writes the rows to the log. Those of one owner become visible together; those of many after a look at all of them."""
+        log, owner = self.client.log, check.owner.user
+        if self.request.user_column is None:
+            batches = (log_batch(check.schema, rows, owner, UPSERT) for rows in self._rows(check, pieces) if rows.num_rows)
+            return log.append_whole(batches).rows
         if self.request.on_reject != "skip":
-            sizes = self._each(
+            found = self._each(
                 partial(check_piece, check), pieces, lambda piece: piece.size, lambda piece: piece.source.found.place.uri
             )
-            for found in map(_or_raise, sizes):
-                self.rejects.add(found.rejects.count, found.rejects.first)
-            self._check_rejects(sum(_or_raise(found).rows for found in sizes), end=True)
+            self._note(map(_or_raise, found))
+        blocks = (made for piece in pieces for made in read_piece(check, piece, self.rejects))
+        return append_of_many(log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
+
+    def _note(self, pieces: Iterable[PieceChecked | PieceWritten]) -> None:
+        """Raises:
+        RowsRejected: rows of these pieces do not fit, and the request does not skip them.
+        """
         rows = 0
-        for batch in self._batches(check, pieces):
-            self.client.log.append(batch)
-            rows += batch.rows.num_rows
-        return rows
-
-    def _batches(self, check: RowCheck, pieces: Sequence[Piece]) -> Iterator[LogBatch]:
-        """The rows in one batch, which becomes visible at once; those of many users in batches of about one segment."""
-        most = WHOLE if self.request.user_column is None else self.client.warehouse.settings.log.segment_max_rows
-        held: list[LogBatch] = []
-        for piece in pieces:
-            for made in read_piece(check, piece, self.rejects):
-                if held and sum(each.rows.num_rows for each in held) + made.rows.num_rows > most:
-                    yield _joined(held)
-                    held = []
-                users = check.owner.user if made.users is None else made.users
-                held.append(log_batch(check.schema, made.rows, users, UPSERT))
-        if held:
-            yield _joined(held)
-
-
-@dataclass(frozen=True)
-class PieceChecked:
-    """What a look at all rows of a piece found."""
-
-    rows: int
-    rejects: Rejects
-
-
-def check_piece(check: RowCheck, piece: Piece) -> PieceChecked | LakewardenError:
-    """Reads a piece and keeps no row of it. An error is a value: a task of Spark cannot raise it."""
-    rejects = Rejects()
-    try:
-        return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
-    except LakewardenError as error:
-        return error
-
-
-def _joined(batches: Sequence[LogBatch]) -> LogBatch:
-    return LogBatch(batches[0].schema_version, pa.concat_tables([batch.rows for batch in batches]))
+        for each in pieces:
+            self.rejects.add(each.rejects.count, each.rejects.first)
+            rows += each.rows
+        self._check_rejects(rows, end=True)
 
 
 def _or_raise(found: R | LakewardenError) -> R:

@@ -27,6 +27,8 @@ class LoadReport:
     rejects: tuple[Reject, ...]
     """The first ones, in the order of the files."""
     version: int | None
+    repeated: bool = False
+    """The table had this load already, so nothing was loaded now."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ share. Another implementation has to pass the same tests (tests/log).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -20,6 +20,7 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.faults import LogFaults
 from lakewarden.log.plain import Batch
 from lakewarden.log.receipt import Receipt
+from lakewarden.log.record import LogBatch
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView, PendingRows, Trail, UserSigns
 from lakewarden.settings import LogSettings
@@ -130,6 +131,15 @@ class TableLog(LogReader, Protocol):
             NotFound: the table was dropped.
             Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
             StorageUnavailable: the store failed; the message says so if the rows may have been appended anyway.
+        """
+        ...
+
+    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
+        """Appends one user's rows as they come, however many, in bounded memory. All of them become visible together.
+
+        Raises:
+            InvalidArgument: rows of several users, or more than one position can number; nothing was written.
+            LakewardenError: what `batches` raises, and then nothing was written; or as `append`.
         """
         ...
 

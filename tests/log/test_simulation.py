@@ -10,33 +10,14 @@ import os
 import pytest
 
 from tests.fixtures.examples import FAST
-from tests.log.simulation.planted import FAULTS, Fault
-from tests.log.simulation.planted_jobs import JOB_FAULTS
+from tests.log.simulation.planted import Fault
 from tests.log.simulation.schedule import run_schedule
 from tests.log.simulation.search import first_failure, replayed
+from tests.log.simulation.seeds import ALL_FAULTS, FOUND_WITHIN, seeds_of
 from tests.log.simulation.world import Broken
 
 _SHARES = 10
 _SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "200" if FAST else "10000")) // _SHARES
-_FOUND_WITHIN = 20_000
-_RARE = (
-    "a cut counts without the listing",
-    "reads a chunk of whatever has the name",
-    "removes below a cut that is not durable",
-    "an erasure one position short",
-    "drops pending rows though nothing was restored",
-    "settles what went into an empty mount point",
-    "settles what no floor could be told",
-    "ignores links",
-    "restores though the flush failed",
-    "a conditional append without its look at the cuts",
-    "names what was staged before an erasure",
-)
-"""Faults that it takes hundreds or thousands of schedules to meet."""
-
-
-def _marks(fault: Fault) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if fault.name in _RARE else []
 
 
 @pytest.mark.parametrize("share", range(_SHARES))
@@ -46,11 +27,11 @@ def test_no_schedule_breaks_a_promise(share: int) -> None:
         pytest.fail(replayed(seed), pytrace=False)
 
 
-@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name, marks=_marks(fault)) for fault in (*FAULTS, *JOB_FAULTS)])
+@pytest.mark.parametrize("fault", ALL_FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     with fault.planted() as roles:
-        seed = first_failure(range(_FOUND_WITHIN), roles)
-        assert seed is not None, f"{fault.name}: not noticed in {_FOUND_WITHIN} schedules"
+        seed = first_failure(seeds_of(fault), roles)
+        assert seed is not None, f"{fault.name}: not noticed in {FOUND_WITHIN} schedules"
         with pytest.raises(Broken):
             run_schedule(seed, roles)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.disk]
 
-_USERS = [f"u{number:04d}" for number in range(4_000)]
-_MOVED = _USERS[::40]
+_USERS = [f"u{number:04d}" for number in range(2_000)]
+_MOVED = _USERS[::20]
 
 
 def test_thousands_of_scopes_go_through_a_file_to_another_process(tmp_path: Path, spark: SparkSession) -> None:

@@ -51,9 +51,10 @@ class WorkDelegates(Nouns):
         user: str | None = None,
         user_column: str | None = None,
         on_reject: OnReject = "refuse",
+        once: str | None = None,
     ) -> LoadReport:
         """Loads CSV, JSON lines or Parquet files into a table."""
-        return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject)
+        return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once)
 
     def subscribe(
         self,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, islice
 
 from lakewarden.clock import Clock, NewId, to_micros
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.faults import Reach, no_faults
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel
-from lakewarden.log.objects.staged import discard, stage
+from lakewarden.log.objects.staged import abandon, discard, stage
+from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
 from lakewarden.log.touched import Touched
 from lakewarden.storage.objects import ObjectStore
@@ -42,12 +44,28 @@ class Appends:
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
         if len(parcels) > 1 and self._stages and len({user for parcel in parcels for user in parcel.users}) == 1:
-            return self._staged(parcels, after, keys)
+            return self._staged(parcels[0].schema_version, parcels, after, keys)
         return self._gathering.append(parcels, after, keys)
 
-    def _staged(self, parcels: Sequence[Parcel], after: int | None, keys: Touched | None) -> Receipt:
-        began, objects = to_micros(self._clock()), [parcel.chunks for parcel in parcels]
-        staged = stage(self._store, self._log_id, self._new_id(), parcels[0].schema_version, began, objects)
+    def append_whole(self, parcels: Iterator[Parcel]) -> Receipt:
+        """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
+        first = [*islice(parcels, 2)]
+        if not first:
+            return Receipt(0, NOTHING)
+        if len(first) == 1 or not self._stages:
+            return self._gathering.append([*first, *parcels])
+        return self._staged(first[0].schema_version, chain(first, parcels))
+
+    def _staged(
+        self, schema_version: int, parcels: Iterable[Parcel], after: int | None = None, keys: Touched | None = None
+    ) -> Receipt:
+        began, put_id = to_micros(self._clock()), self._new_id()
+        try:
+            staged = stage(self._store, self._log_id, put_id, schema_version, began, (parcel.chunks for parcel in parcels))
+        except LakewardenError:
+            with suppress(LakewardenError):  # as below
+                abandon(self._store, self._log_id, put_id)
+            raise
         self._reach("append:staged")
         try:
             return self._gathering.append((Parcel.naming(staged),), after, keys)

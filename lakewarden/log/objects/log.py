@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.plain import Batch
 from lakewarden.log.position import end_of
 from lakewarden.log.receipt import Receipt
+from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
 from lakewarden.log.touched import Touched
 from lakewarden.log.view import LogView as AnyView
@@ -110,9 +111,15 @@ class ObjectLog(ObjectReader):
             raise
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+        return self._the_writer().append(batch, after, keys)
+
+    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
+        return self._the_writer().append_whole(batches)
+
+    def _the_writer(self) -> LogWriter:
         with self._making:
-            writer = self._writer = self._writer or self._new_writer()
-        return writer.append(batch, after, keys)
+            self._writer = self._writer or self._new_writer()
+            return self._writer
 
     def _new_writer(self) -> LogWriter:
         terms = self._terms

@@ -55,26 +55,42 @@ class Staged(NamedTuple):
 def stage(
     store: ObjectStore, log_id: str, put_id: str, schema_version: int, stored_at: int, objects: Iterable[Sequence[Chunk]]
 ) -> Staged:
-    """Puts chunks of one user, durably, an object for each sequence.
+    """Puts chunks of one user, durably, an object for each sequence, as they come.
 
     Raises:
-        InvalidArgument: a position cannot number so many rows; nothing was put.
-        StorageUnavailable: the store failed; what was put is no part of the log.
+        InvalidArgument: a position cannot number so many rows, or they are of several users.
+        StorageUnavailable: the store failed.
+        LakewardenError: what `objects` raises. After any error, what was put is no part of the log.
     """
-    objects = list(objects)
-    if (rows := sum(chunk.rows for chunks in objects for chunk in chunks)) > WHOLE:
-        raise InvalidArgument(f"{rows} rows in one call: all of them become visible at once, and at most {WHOLE} can; write less")
     listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
     since = max(listed, newest_cut(store, log_id).last_taken)
     parts: list[Part] = []
+    user: str | None = None
+    rows = 0
     for number, chunks in enumerate(objects):
+        user, rows = _one_user(chunks, user), rows + sum(chunk.rows for chunk in chunks)
+        if rows > WHOLE:
+            raise InvalidArgument(f"more than {WHOLE} rows in one call: all become visible at once, and no more can; write less")
         key = names.staged_key(log_id, put_id, number)
         data = pack_segment(put_id, schema_version, stored_at, chunks, segment_format=LINKED)
         store.create(key, data)
         header = own_segment(key, 0, data)
         assert header is not None, "an object of format 2 has no index"
         parts += (Part(number, each.rows, each.offset, each.length) for each in header.ranges)
-    return Staged(put_id, schema_version, stored_at, objects[0][0].user, tuple(parts), since)
+    assert user is not None, "a batch has rows"
+    return Staged(put_id, schema_version, stored_at, user, tuple(parts), since)
+
+
+def _one_user(chunks: Sequence[Chunk], before: str | None) -> str:
+    users = {chunk.user for chunk in chunks} | ({before} if before is not None else set())
+    if len(users) > 1:
+        raise InvalidArgument("rows of several users in a call whose rows become visible at once: write each user's by itself")
+    return users.pop()
+
+
+def abandon(store: ObjectStore, log_id: str, put_id: str) -> None:
+    """Removes what was put of a batch that was never whole, so that no segment names it."""
+    store.delete(store.keys(names.staged(log_id, put_id)))
 
 
 def discard(store: ObjectStore, log_id: str, staged: Staged) -> None:

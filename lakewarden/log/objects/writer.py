@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from lakewarden.clock import Clock, NewId
 from lakewarden.faults import Reach, no_faults
@@ -15,7 +15,7 @@ from lakewarden.log.objects.segments.pack import INDEXED
 from lakewarden.log.plain import Batch, PlainRow
 from lakewarden.log.position import NOTHING
 from lakewarden.log.receipt import Receipt
-from lakewarden.log.record import encode
+from lakewarden.log.record import LogBatch, encode
 from lakewarden.log.table_log import Mark
 from lakewarden.log.touched import Touched
 from lakewarden.settings import LogSettings
@@ -72,3 +72,15 @@ class LogWriter:
         if not parcels:
             return Receipt(0, NOTHING)
         return self._appends.append(parcels, after, keys)
+
+    def append_whole(self, batches: Iterable[LogBatch]) -> Receipt:
+        """Appends one user's rows, however many, all of which become visible together. Holds about two segments of them.
+
+        Raises:
+            InvalidArgument: the rows of several users, or more than one position can number.
+            LakewardenError: what `batches` raises; or as `append`. Unless it says otherwise, nothing was written.
+        """
+        limits = self._settings
+        return self._appends.append_whole(
+            parcel for batch in batches for parcel in parcels_of(batch.schema_version, encode(batch, limits), limits)
+        )

@@ -48,3 +48,5 @@ class Template(Generic[Options]):
     """A frozen dataclass with a default for every field."""
     libraries: tuple[Library, ...] = ()
     """Those that an installation may lack."""
+    sparse: bool = False
+    """Whether objects may lack columns of the table, as JSON does: their rows have NULL there. Else the object is rejected."""

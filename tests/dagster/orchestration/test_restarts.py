@@ -106,11 +106,14 @@ def test_a_run_that_lost_its_process_is_retried_at_the_next_start(
     warehouse, home, port = str(tmp_path / "warehouse"), tmp_path / "home", free_port()
     make_chat(warehouse)
     with as_shipped(home, request.getfixturevalue("postgres") if storage == "postgres" else None) as instance:
+        settings = home / "dagster.yaml"
+        settings.write_text(settings.read_text().replace("poll_interval_seconds: 10", "poll_interval_seconds: 1"))
         with ui(warehouse, home, port) as killed:
             client = DagsterGraphQLClient("127.0.0.1", port_number=port)
             lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
             wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.STARTED)
             killed.stop_in_its_tracks()
+        instance.wipe_daemon_heartbeats()  # for the beats of a shared storage, `ui` waits: another test has that
         with ui(warehouse, home, port) as started:
             assert any("vacuum_weekly only lists" in line for line in started.said)
             assert any("A former `ui`" in line and "they are ended" in line for line in started.said)

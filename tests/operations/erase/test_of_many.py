@@ -59,7 +59,7 @@ def _others_write(lake: Lakehouse) -> Iterator[list[Acknowledged]]:
     def write(number: int) -> None:
         tables = {name: lake.table(name) for name in _TABLES}
         at = 0
-        while not stop.wait(0.02):
+        while not stop.wait(0.1):
             at += 1
             user, name = _KEPT[at % len(_KEPT)], _TABLES[at % 3]
             key = 100 + number * 1000 + at
@@ -68,7 +68,7 @@ def _others_write(lake: Lakehouse) -> Iterator[list[Acknowledged]]:
 
     def flush() -> None:
         for user in cycle(_KEPT):
-            if stop.wait(0.1):
+            if stop.wait(0.5):
                 return
             assert [report.reason for report in lake.flush(user=user) if report.fault and not report.fault.transient] == []
 
@@ -107,7 +107,7 @@ def test_ten_of_fifty_users_are_erased_while_others_write(warehouse_uri: str) ->
         copy = _bytes(data[0])
         assert all(any(token.encode() in data for data in _contents(lake).values()) for token in (tokens["u0"], tokens["u1"]))
 
-        with _others_write(lake) as acknowledged, ThreadPoolExecutor(2) as pool:
+        with _others_write(lake) as acknowledged, ThreadPoolExecutor(5) as pool:
             made = list(pool.map(lambda user: lake.erase(user, deep=user == _ERASED[0]), _ERASED))
 
         assert [certificate.result for certificate in made] == ["complete"] * len(_ERASED)

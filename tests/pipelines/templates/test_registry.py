@@ -10,6 +10,7 @@ import pytest
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.pipelines.templates.options import option_names, parse_options
 from lakewarden.pipelines.templates.registry import template_named, template_names
+from tests.pipelines.templates.packages import install
 
 _CODE = """
 from lakewarden.pipelines.templates.template import Library, Template
@@ -22,12 +23,7 @@ _NAMES = {"mine": "MINE", "other": "MINE", "broken": "NONE", "needs": "NEEDS", "
 @pytest.fixture(autouse=True)
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_templates.py").write_text(_CODE)
-    facts = tmp_path / "their_templates-1.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Name: their-templates\nVersion: 1\n")
-    lines = (f"{name} = their_templates:{value}" for name, value in _NAMES.items())
-    (facts / "entry_points.txt").write_text("\n".join(["[lakewarden.templates]", *lines]))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    install(monkeypatch, tmp_path, {name: f"their_templates:{value}" for name, value in _NAMES.items()})
     monkeypatch.delitem(sys.modules, "their_templates", raising=False)
 
 

@@ -1,0 +1,88 @@
+"""Writes the rows of one piece of a file to data files: in a task, where a load has many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lakewarden.arrays import numbers
+from lakewarden.clock import random_id
+from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
+from lakewarden.delta.parquet.schema import SEQ, rows_schema
+from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.load.checking import RowCheck
+from lakewarden.load.reading import Rejects, read_piece
+from lakewarden.load.value import Piece
+from lakewarden.log.position import WHOLE
+from lakewarden.operations.direct.outputs import in_parts
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.target import ScopeTarget
+
+
+@dataclass(frozen=True)
+class PieceTask:
+    """A piece whose rows go into data files of the table. Picklable."""
+
+    target: ScopeTarget
+    check: RowCheck
+    piece: Piece
+    first_seq: int
+    """The `_seq` of its first row; as many follow as the piece can have rows."""
+    stops: bool
+    """Whether a row that does not fit ends the task."""
+
+
+@dataclass(frozen=True)
+class PieceWritten:
+    """The files with the rows of a piece, which are durable; and what was rejected."""
+
+    files: tuple[NewFile, ...]
+    rejects: Rejects
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
+    """Holds the rows of one data file and one block in memory. An error is a value: a task of Spark cannot raise it."""
+    rejects, made = Rejects(), list[NewFile]()
+    try:
+        _write(task, rejects, made)
+        yield task.target.uri
+    except LakewardenError as error:
+        remove_files(task.target, made)
+        return error
+    return PieceWritten(tuple(made), rejects)
+
+
+def _write(task: PieceTask, rejects: Rejects, made: list[NewFile]) -> None:
+    for rows in in_parts(_numbered(task, rejects), task.target.target_file_size):
+        made += write_files(task.target, rows, partial(direct_name, random_id))
+
+
+def remove_files(target: ScopeTarget, files: Iterable[NewFile]) -> None:
+    """Removes data files that no commit names."""
+    open_store(target.location).delete([file.path for file in files])
+
+
+def _numbered(task: PieceTask, rejects: Rejects) -> Iterator[pa.Table]:
+    """The rows that fit, in the types of the table's files, with their `_seq`."""
+    schema = rows_schema(task.target.schema)
+    own = schema.remove(schema.get_field_index(SEQ))
+    seq = task.first_seq
+    for made in read_piece(task.check, task.piece, rejects):
+        if rejects.count and task.stops:
+            return
+        count = made.rows.num_rows
+        if seq + count > task.first_seq + min(task.piece.most, WHOLE):
+            raise InvalidArgument(
+                f"{task.piece.source.found.uri}: a piece has more rows than can be numbered; make load.piece_bytes smaller"
+            )
+        yield made.rows.select(own.names).cast(own).append_column(SEQ, numbers(np.arange(seq, seq + count)))
+        seq += count

@@ -1,0 +1,1 @@
+"""Runs a template over one object in a child process, within bounds that the kernel keeps."""

@@ -1,0 +1,32 @@
+"""Kills a process at one of its changes: from then on nothing that it does has an effect, as if the process were gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakewarden.delta.commit_log import publish
+from lakewarden.storage.local import LocalObjects
+from tests.operations.steps import Died
+
+_CHANGES = ((LocalObjects, "create"), (LocalObjects, "put"), (LocalObjects, "write"), (LocalObjects, "replace"))
+
+
+def dies_before_change(patch: pytest.MonkeyPatch, number: int) -> None:
+    """Every change of a store from this one on raises `Died`: objects, data files, names of commits, deletions."""
+    left = number
+
+    def dying(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*given: object, **named: object) -> object:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Died(str(given[1:2]))
+            return change(*given, **named)
+
+        return changed
+
+    for owner, name in (*_CHANGES, (LocalObjects, "delete"), (publish, "_named")):
+        patch.setattr(owner, name, dying(getattr(owner, name)))
