@@ -206,6 +206,7 @@ _RULES: dict[OwnRule, str] = {
     "create": "`create` for its type of table",
     "describe": "`look at what exists`",
     "job": "`flush` or `compact`",
+    "pipeline": "`alter` or `drop` its table",
     "plan": "that of the planned operation",
     "read": "`read`",
 }

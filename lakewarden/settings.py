@@ -186,6 +186,15 @@ class LoadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 128 << 20
 
 
+class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    batch_objects: Annotated[int, Meta(ge=1, le=100_000, description="The most objects that an ingest takes in one commit.")] = (
+        10_000
+    )
+    batch_bytes: Annotated[int, Meta(ge=1, description="Bytes of the objects above which an ingest begins another commit.")] = (
+        4 << 30
+    )
+
+
 class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_bytes: Annotated[
         int,
@@ -243,6 +252,7 @@ class Settings(msgspec.Struct, frozen=True):
     sql: SqlSettings = SqlSettings()
     files: FilesSettings = FilesSettings()
     load: LoadSettings = LoadSettings()
+    pipelines: PipelinesSettings = PipelinesSettings()
     federation: FederationSettings = FederationSettings()
     jobs: JobsSettings = JobsSettings()
     spark: SparkSettings = SparkSettings()

@@ -14,7 +14,20 @@ from typing import Literal, TypedDict
 from lakewarden.access.rights import TableAct
 
 Operation = Literal[
-    "flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "import", "move", "repair", "write"
+    "flush",
+    "compact",
+    "evict",
+    "optimize",
+    "vacuum",
+    "restore",
+    "drop",
+    "erase",
+    "export",
+    "import",
+    "move",
+    "repair",
+    "write",
+    "ingest",
 ]
 Queueable = Literal["flush", "compact", "evict", "optimize", "export", "move"]
 Plannable = Literal["flush", "compact", "evict", "optimize", "vacuum", "restore", "drop", "erase", "export", "move", "repair"]
@@ -236,6 +249,7 @@ SPECS: Mapping[Operation, OperationSpec] = {
         procedure="lakewarden.repair.procedure",
     ),
     "write": OperationSpec("WR", "Write rows straight into a table's Delta table, past the write log"),
+    "ingest": OperationSpec("IN", "Take objects that were uploaded into the table of their pipeline, each once", tables="one"),
 }
 """In the order in which the command line and the reference list them."""
 

@@ -17,7 +17,7 @@ from lakewarden.connection import Location, StorageRoot
 from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache
 from lakewarden.delta.reading.reopening import TableCache
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import Conflict, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import Conflict, FailedPrecondition, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.locks.lock import LockFactory
 from lakewarden.log.logs import Logs
 from lakewarden.log.pending_keys import PendingKeys
@@ -289,10 +289,16 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
 
     Raises:
         NotFound: the table does not exist; the message names similar tables.
+        FailedPrecondition: it is a pipeline's, and no object has given it a schema yet.
     """
     table = catalog.tables.get(name)
     if table is not None and not table.dropping:
         return table
+    if name in catalog.blanks:
+        raise FailedPrecondition(
+            f"{name}: schema not materialized yet; the first object that its pipeline takes gives it one"
+            f" (lakewarden ingest {name})"
+        )
     near = sorted(str(other.name) for other in live_tables(catalog) if other.name.namespace == name.namespace)
     there = f"the namespace has {', '.join(near)}" if near else "the namespace has no table"
     raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")

@@ -62,9 +62,9 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     assert get_args(Queueable) == QUEUEABLE
     assert get_args(Plannable) == PLANNABLE
     procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
-    assert set(SPECS) - procedures == {"import", "repair", "write"}
+    assert set(SPECS) - procedures == {"import", "ingest", "repair", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
-    assert set(SPECS) - jobs == {"drop", "import", "repair", "write"}
+    assert set(SPECS) - jobs == {"drop", "import", "ingest", "repair", "write"}
 
 
 _NAMED_BY = {
@@ -96,6 +96,6 @@ def test_a_method_of_an_operation_takes_the_options_of_its_row(operation: Operat
     spec = SPECS[operation]
     taken = set(inspect.signature(getattr(Lakehouse, operation)).parameters) - {"self", "dry_run"}
     tables = {"any": {"tables"}, "one": {"table"}, "none": set()}[spec.tables]
-    more = {"erase": {"asked_by"}, "repair": {"table"}}.get(operation, set())
+    more = {"erase": {"asked_by"}, "repair": {"table"}, "ingest": {"objects", "force", "limit", "job_id"}}.get(operation, set())
     less = {"repair": {"tables"}}.get(operation, set())
     assert taken == (spec.options | tables | more) - less

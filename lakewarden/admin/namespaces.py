@@ -7,7 +7,9 @@ from collections.abc import Callable
 from lakewarden.catalog.changes import add_namespace, add_view, drop_namespace, drop_view
 from lakewarden.catalog.engines import set_engine
 from lakewarden.catalog.model import Namespace, View
+from lakewarden.catalog.pipelines import pipelines_in
 from lakewarden.scope import TableName
+from lakewarden.state.ledgers import forget_ledger
 from lakewarden.warehouse import Warehouse
 
 
@@ -38,12 +40,15 @@ def remove_namespace(warehouse: Warehouse, name: str, drop: Callable[[TableName]
         NotFound: no such namespace.
         InUse: something is in it.
     """
+    before = warehouse.catalog.read()
     if drop is not None:
-        for table in [table for table in warehouse.catalog.read().tables if table.namespace == name]:
+        for table in [table for table in (*before.tables, *before.blanks) if table.namespace == name]:
             drop(table)
         for view in [view for view in warehouse.catalog.read().views if view.namespace == name]:
             remove_view(warehouse, view)
     warehouse.catalog.change(lambda catalog: drop_namespace(catalog, name))
+    for pipeline in pipelines_in(before, name):
+        forget_ledger(warehouse.state, pipeline.id)
 
 
 def make_view(warehouse: Warehouse, name: TableName, text: str, *, replacing: bool) -> None:

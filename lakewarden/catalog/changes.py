@@ -61,13 +61,16 @@ def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalo
     """
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}")
-    inside = [relation for relation in (*catalog.tables, *catalog.views) if relation.namespace == name]
+    inside = [relation for relation in (*catalog.tables, *catalog.blanks, *catalog.views) if relation.namespace == name]
     if inside and not cascade:
         raise InUse(f"namespace {name!r} still has {len(inside)} tables and views, as {inside[0]}; drop them first, or CASCADE")
     namespaces = {other: namespace for other, namespace in catalog.namespaces.items() if other != name}
     tables = {other: table for other, table in catalog.tables.items() if other.namespace != name}
     views = {other: view for other, view in catalog.views.items() if other.namespace != name}
-    return replace(catalog, namespaces=namespaces, tables=tables, views=views)
+    blanks = {other: table for other, table in catalog.blanks.items() if other.namespace != name}
+    pipelines = {id_: pipeline for id_, pipeline in catalog.pipelines.items() if pipeline.table.namespace != name}
+    rules = {id_: rule for id_, rule in catalog.rules.items() if rule.pipeline_id in pipelines}
+    return replace(catalog, namespaces=namespaces, tables=tables, views=views, blanks=blanks, pipelines=pipelines, rules=rules)
 
 
 def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
@@ -84,6 +87,12 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     _check_relation_free(catalog, "table", name)
     check_place(catalog, table, table.options.storage_id, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
+
+
+def add_blank(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
+    """Adds a table of a pipeline, which has no schema yet. Raises as `add_table`."""
+    add_table(catalog, table, base_of)
+    return replace(catalog, blanks={**catalog.blanks, table.name: table})
 
 
 def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalog:
@@ -213,7 +222,8 @@ def drop_storage(catalog: Catalog, storage_id: str) -> Catalog:
     storage_of(catalog, storage_id)
     if storage_id == LOCAL:
         raise InvalidArgument("storage 'local' is part of every warehouse and cannot be dropped")
-    using = [table.name for table in catalog.tables.values() if storage_id in table.storage_ids]
+    every = (*catalog.tables.values(), *catalog.blanks.values())
+    using = [table.name for table in every if storage_id in table.storage_ids]
     if using:
         raise InUse(f"cannot drop storage {storage_id!r}: {len(using)} table(s) still using it, as {using[0]}")
     owners = [user.user_id for user in catalog.users.values() if user.storage_id == storage_id]
@@ -267,7 +277,7 @@ def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf
         return
     storage = catalog.storages[storage_id]
     place = table_place(storage, table, base_of)
-    for other in catalog.tables.values():
+    for other in (*catalog.tables.values(), *catalog.blanks.values()):
         if not can(other.type, "cold tier"):
             continue
         for beside in (catalog.storages[each] for each in other.storage_ids):
@@ -278,7 +288,7 @@ def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf
 
 def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:
     """Tables and views share their names: a query could not tell them apart."""
-    _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.views)})
+    _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.blanks, *catalog.views)})
 
 
 def _check_storage(catalog: Catalog, table: Table) -> None:

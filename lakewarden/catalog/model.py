@@ -9,6 +9,7 @@ from typing import Literal
 
 from lakewarden.access.rights import AccessLevel
 from lakewarden.access.roles import Role
+from lakewarden.catalog.pipeline import OBJECT, IngestRule, Pipeline
 from lakewarden.catalog.types import ColumnType
 from lakewarden.connection import Connection
 from lakewarden.scope import TableName
@@ -75,6 +76,11 @@ class TableSchema:
     @property
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+    @property
+    def shown(self) -> tuple[SchemaColumn, ...]:
+        """The columns that `*` means: all but the hidden one of a pipeline's table."""
+        return tuple(column for column in self.columns if column.name != OBJECT)
 
     @property
     def keyed(self) -> bool:
@@ -256,5 +262,10 @@ class Catalog:
     tables: dict[TableName, Table] = field(default_factory=dict)
     views: dict[TableName, View] = field(default_factory=dict)
     users: dict[str, User] = field(default_factory=dict)
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    rules: dict[str, IngestRule] = field(default_factory=dict)
+    """Of pipelines, by id."""
+    blanks: dict[TableName, Table] = field(default_factory=dict)
+    """Tables of pipelines that have no schema yet: their `schemas` is empty (catalog/pipelines.py)."""
     leases: dict[str, Lease] = field(default_factory=dict)
     """Those that are held now (catalog/leases.py)."""

@@ -147,13 +147,18 @@ def parse_size(text: str) -> int:
     Raises:
         InvalidArgument: the text is no size, or it is out of its bounds.
     """
-    match = _SIZE.fullmatch(text)
-    if not match or match[2].upper() not in _UNITS:
-        raise InvalidArgument(f"TARGET_FILE_SIZE {text!r} must be bytes, or a number with KB, MB or GB, as in 128MB")
-    size = int(match[1]) * _UNITS[match[2].upper()]
+    size = parse_bytes("TARGET_FILE_SIZE", text)
     if not MIN_SIZE <= size <= MAX_SIZE:
         raise InvalidArgument(f"TARGET_FILE_SIZE {text!r} must lie between 1KB and 1024GB")
     return size
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """As `parse_size`, without its bounds."""
+    match = _SIZE.fullmatch(text)
+    if not match or match[2].upper() not in _UNITS:
+        raise InvalidArgument(f"{option} {text!r} must be bytes, or a number with KB, MB or GB, as in 128MB")
+    return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def _whole(option: str, text: str) -> int:

@@ -45,7 +45,7 @@ def _row(table: Table) -> Row:
     return {
         "table": str(table.name),
         "type": table.type,
-        "columns": [f"{column.name} {column.type}" for column in table.schema.columns],
+        "columns": [f"{column.name} {column.type}" for column in table.schema.shown],
         "primary_key": list(table.schema.primary_key),
         "storage": options.storage_id,
         "flush_policy": None if options.flush_policy is None else str(options.flush_policy),

@@ -18,6 +18,7 @@ from lakewarden.cli import (
     demo,
     erase,
     file,
+    ingest,
     jobs,
     load,
     maintain,
@@ -45,7 +46,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sql, browse, observe, plan, operations, maintain, repair, erase, load, file, storage, upgrade, jobs, demo, ui):
+for module in (
+    sql,
+    browse,
+    observe,
+    plan,
+    operations,
+    maintain,
+    repair,
+    erase,
+    load,
+    ingest,
+    file,
+    storage,
+    upgrade,
+    jobs,
+    demo,
+    ui,
+):
     module.register(app)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lakewarden.access.gate import TableOf
 from lakewarden.admin.create_table import add_new, new_table
 from lakewarden.catalog.engines import engine_id, namespace_of
 from lakewarden.catalog.model import Catalog, Table
@@ -16,7 +17,7 @@ from lakewarden.k3.columns import declared, shown
 from lakewarden.k3.enums import TableSource, TableStatus
 from lakewarden.k3.wire import Wire, int64, millis
 from lakewarden.operations.procedures.drop import drop_now
-from lakewarden.planning.table_size import table_size
+from lakewarden.planning.table_size import TableSize, table_size
 from lakewarden.scope import Scope, TableName
 
 REPLACE = {"ON_DUPLICATE": "replace"}
@@ -50,43 +51,62 @@ class Tables(Calls):
         """Raises:
         NotFound: the bucket or the table does not exist.
         """
-        return self._shown(self._catalog(bucket), self._table(bucket, table, None))
+        catalog = self._catalog(bucket)
+        blank = catalog.blanks.get(TableName(bucket, table))
+        if blank is not None:
+            self._door.allow("look at what exists")
+            return self._shown(catalog, blank)
+        return self._shown(catalog, self._table(bucket, table, None))
 
     def list_tables(self, bucket: str) -> list[dict[str, Wire]]:
         """Every table, in the order of creation."""
         catalog = self._catalog(bucket, "look at what exists")
-        return [self._shown(catalog, table) for table in self._tables(catalog, bucket)]
+        blanks = [table for table in catalog.blanks.values() if table.name.namespace == bucket]
+        tables = sorted([*self._tables(catalog, bucket), *blanks], key=lambda table: table.created_at)
+        return [self._shown(catalog, table) for table in tables]
 
     def delete_table(self, bucket: str, table: str) -> dict[str, Wire]:
-        """Removes a table and its data; returns when they are gone."""
-        found = self._table(bucket, table, "drop")
+        """Removes a table and its data; returns when they are gone. The pipeline and the rule of one stay (K3-125)."""
+        blank = self._catalog(bucket).blanks.get(TableName(bucket, table))
+        if blank is not None:
+            self._door.allow("drop", self._blank_gate(blank))
+        found = blank or self._table(bucket, table, "drop")
         drop_now(self._services.operator().workplace, found.name)
         return {"tableId": _table_id(found), "bucket": bucket, "name": table, "deleted": True}
 
+    def _blank_gate(self, blank: Table) -> TableOf:
+        """A table without a schema as the gate sees it."""
+        return TableOf(blank.name, "SHARED", blank.access_level)
+
     def _shown(self, catalog: Catalog, table: Table) -> dict[str, Wire]:
-        size = table_size(self._warehouse, table)
+        """A table without a schema has no columns yet; its key and partitions are those of its pipeline."""
+        pipeline = next((one for one in catalog.pipelines.values() if one.table_id == table.id), None)
+        size = table_size(self._warehouse, table) if table.schemas else TableSize(None, 0, 0, 0)
+        layout = table.schema if table.schemas else pipeline
         return {
             "tableId": _table_id(table),
             "bucket": table.name.namespace,
             "engineId": engine_id(namespace_of(catalog, table.name.namespace)),
             "name": table.name.name,
             "description": table.description,
-            "columns": [shown(column) for column in table.schema.columns],
-            "partitionColumns": list(table.schema.partition_by),
-            "mergeKeys": list(table.schema.primary_key),
-            "source": TableSource.MANUAL.wire,
+            "columns": [shown(column) for column in (table.schema.shown if table.schemas else ())],
+            "partitionColumns": list(layout.partition_by if layout else ()),
+            "mergeKeys": list(layout.primary_key if layout else ()),
+            "source": (TableSource.MANUAL if pipeline is None else TableSource.PIPELINE_GENERATED).wire,
             "deltaVersion": "" if size.version is None else int64(size.version),
             "rowCount": int64(size.rows),
             "sizeBytes": int64(size.bytes),
             "status": TableStatus.ACTIVE.wire,
             "createdAt": millis(table.created_at),
             "updatedAt": int64(self._updated(catalog, table)),
-            "pipelineId": "",
+            "pipelineId": "" if pipeline is None else pipeline.id,
         }
 
     def _updated(self, catalog: Catalog, table: Table) -> int:
         """When the newest commit was made, in milliseconds; before the first, when the table was."""
         created = to_millis(table.created_at)
+        if not table.schemas:
+            return created
         try:
             newest = history(self._warehouse.target(catalog, Scope(table.name, None)), limit=1)
         except NotFound:

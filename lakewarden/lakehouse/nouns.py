@@ -11,6 +11,7 @@ from lakewarden.lakehouse.jobs import Jobs
 from lakewarden.lakehouse.loads import Loads
 from lakewarden.lakehouse.maintenance import Maintenance
 from lakewarden.lakehouse.parts import Parts
+from lakewarden.lakehouse.pipelines import Pipelines
 from lakewarden.lakehouse.privacy import Privacy
 from lakewarden.lakehouse.sessions import SqlSessions
 from lakewarden.lakehouse.subscriptions import Subscriptions
@@ -42,6 +43,11 @@ class Nouns:
     def loads(self) -> Loads:
         """Files of other systems, loaded into tables."""
         return Loads(self._parts, self.maintenance, self.catalog.table)
+
+    @cached_property
+    def pipelines(self) -> Pipelines:
+        """Tables that uploaded objects fill."""
+        return Pipelines(self._parts)
 
     @cached_property
     def jobs(self) -> Jobs:

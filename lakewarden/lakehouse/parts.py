@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.execution.planner import Planner
     from lakewarden.execution.runner import Runner
     from lakewarden.live.feed import Feeds
+    from lakewarden.pipelines.ledger.ledger import Ledger
     from lakewarden.sql.query_engine.workers.engine import Workers
     from lakewarden.sql.services import Services
 
@@ -32,6 +33,7 @@ class Parts:
 
     warehouse: Warehouse
     engine: Engine
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
 
     @cached_property
     def operator(self) -> Operator:
@@ -74,6 +76,12 @@ class Parts:
         from lakewarden.sql.query_engine.workers.engine import Workers  # imports Arrow
 
         return Workers.of(self.warehouse.settings.sql)
+
+    def ledger(self, pipeline_id: str) -> Ledger:
+        """One for each pipeline: it remembers what it has read of what never changes."""
+        from lakewarden.pipelines.ledger.ledger import Ledger  # imports NumPy
+
+        return self.ledgers.setdefault(pipeline_id, Ledger(self.warehouse.state, pipeline_id))
 
     def close(self) -> None:
         self.engine.close()

@@ -74,9 +74,11 @@ class Context:
         if place.lower() == SYSTEM:
             return TableName(SYSTEM, ref.name.lower())
         meant = TableName(place, ref.name)
-        if meant in self.catalog.tables or meant in self.catalog.views:
+        catalog = self.catalog
+        if meant in catalog.tables or meant in catalog.views:
             return meant
-        return next((name for name in (*self.catalog.tables, *self.catalog.views) if _alike(name, meant)), meant)
+        there = (*catalog.tables, *catalog.views, *catalog.blanks)
+        return next((name for name in there if _alike(name, meant)), meant)
 
     def table(self, ref: Ref) -> Table:
         """Raises:
@@ -94,7 +96,7 @@ class Context:
         view = self.catalog.views.get(name)
         if view is not None:
             return ViewQuery(cast("Query", parse_query(view.text)).query, name.namespace)
-        if name.namespace != SYSTEM:
+        if name.namespace != SYSTEM and name not in self.catalog.blanks:  # reading one fails after the gate has allowed it
             find_table(self.catalog, name)
         return name
 
@@ -102,6 +104,8 @@ class Context:
         """The table as the gate sees it; None where it does not exist."""
         if name.namespace == SYSTEM:
             return TableOf(name, "SYSTEM")
+        if (blank := self.catalog.blanks.get(name)) is not None:
+            return TableOf(name, "SHARED", blank.access_level)
         try:
             return find_table(self.catalog, name)
         except NotFound:

@@ -232,9 +232,10 @@ class Reader(DuckDBParser):
             raise self.failure(f"expected = after {key}")
         if self.at_text:
             return key, self.text("a value")
-        return key, self._until_comma(key)
+        return key, self.value_of(key)
 
-    def _until_comma(self, key: str) -> str:
+    def value_of(self, key: str) -> str:
+        """Whatever stands up to the next comma or closing bracket."""
         start = self._curr
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
             self._advance()

@@ -16,6 +16,7 @@ from lakewarden.sql.statement_spec import Ask, InWarehouse, OnScopes, OnTable, O
 from lakewarden.sql.statements.base import OnScopes as Ranged
 from lakewarden.sql.statements.base import OnTable as Tabled
 from lakewarden.sql.statements.base import Ref, Statement
+from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline
 from lakewarden.sql.statements.show import Describe
 from lakewarden.sql.statements.tables import CreateTable, CreateTableAs
 from lakewarden.sql.statements.upkeep import ApplyPlan, StorageJob
@@ -62,8 +63,11 @@ def _on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
     return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
-def _create(context: Context, statement: CreateTable | CreateTableAs, made: Made) -> Iterator[Ask]:
-    kind = check_type(statement.type)
+def _create(context: Context, statement: CreateTable | CreateTableAs | CreateFromTemplate, made: Made) -> Iterator[Ask]:
+    """A source of one's own may be any place that this process reaches, so it needs the right to manage such places."""
+    kind = check_type("SHARED" if isinstance(statement, CreateFromTemplate) else statement.type)
+    if any(key.upper() == "SOURCE" for key, _ in statement.options):
+        yield Ask("manage storages")
     level = next((value.upper() for key, value in statement.options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
     name = context.named(statement.table)
     table = TableOf(name, kind, _level(level))
@@ -93,6 +97,17 @@ def _job(context: Context, statement: StorageJob, made: Made) -> Iterator[Ask]:
         yield Ask(act, TableOf(TableName(statement.namespace or context.namespace or "", ""), "USER"))
 
 
+def _pipeline(context: Context, statement: AlterRule | DropPipeline, _: Made) -> Iterator[Ask]:
+    catalog = context.catalog
+    if isinstance(statement, AlterRule):
+        rule = catalog.rules.get(statement.rule)
+        found = None if rule is None else catalog.pipelines[rule.pipeline_id]
+    else:
+        found = catalog.pipelines.get(statement.pipeline)
+    name = TableName("", "") if found is None else found.table
+    yield Ask("alter" if isinstance(statement, AlterRule) else "drop", TableOf(name, "SHARED"))
+
+
 def _plan(context: Context, statement: ApplyPlan, _: Made) -> Iterator[Ask]:
     from lakewarden.sql.plan_rights import asks_of_plan  # imports the operations, which a query does not need
 
@@ -103,6 +118,7 @@ _RULES: Mapping[OwnRule, Callable[[Context, Any, Made], Iterator[Ask]]] = {
     "create": _create,
     "describe": _describe,
     "job": _job,
+    "pipeline": _pipeline,
     "plan": _plan,
     "read": lambda *_: iter(()),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from lakewarden.sql.grammar import merge, namespaces, rows, session, show, storages, tables, upkeep, users
+from lakewarden.sql.grammar import merge, namespaces, pipelines, rows, session, show, storages, tables, upkeep, users
 from lakewarden.sql.results import Affected, Done, Events, Rows, Started
 from lakewarden.sql.statement_spec import (
     Audited,
@@ -27,6 +27,7 @@ from lakewarden.sql.statements.namespaces import (
     ShowEngines,
     UseNamespace,
 )
+from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
 from lakewarden.sql.statements.rows import Delete, Explain, Insert, Merge, Overwrite, Query, Subscribe, Truncate, Update
 from lakewarden.sql.statements.session import SetFreshness
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
@@ -86,6 +87,50 @@ STATEMENTS: Mapping[type[Statement], StatementSpec] = {
         "create_as.create_table_as",
         Done,
         audited=Audited("CREATE_TABLE", "table", "table"),
+    ),
+    CreateFromTemplate: StatementSpec(
+        "CREATE SHARED TABLE [IF NOT EXISTS] t FROM TEMPLATE name [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (KEY = value, …)]",
+        "creates a table that uploaded objects fill, and give its schema",
+        _CREATE_TABLE,
+        "create",
+        "pipelines.create_from_template",
+        Done,
+        audited=Audited("CREATE_TABLE", "table", "table"),
+    ),
+    DropPipeline: StatementSpec(
+        "DROP PIPELINE [IF EXISTS] p",
+        "removes a pipeline, its rule, and the record of what it took; its table stays",
+        {"DROP PIPELINE": pipelines.drop_pipeline},
+        "pipeline",
+        "pipelines.drop_pipeline",
+        Done,
+        audited=Audited("DROP_PIPELINE", "pipeline", "pipeline"),
+    ),
+    AlterRule: StatementSpec(
+        "ALTER RULE r SET GLOBS = ('…', …), EXCLUDES = (…), MIME_TYPES = (…), MIN_SIZE = n, MAX_SIZE = n,"
+        " ENABLED = true or false",
+        "changes which objects a pipeline takes",
+        {"ALTER RULE": pipelines.alter_rule},
+        "pipeline",
+        "pipelines.alter_rule",
+        Done,
+        audited=Audited("ALTER_RULE", "rule", "rule"),
+    ),
+    ShowRules: StatementSpec(
+        "SHOW RULES [IN n]",
+        "lists the rules of pipelines",
+        _SHOW,
+        InWarehouse("look at what exists"),
+        "pipelines.show_rules",
+        Rows,
+    ),
+    ShowPipelines: StatementSpec(
+        "SHOW PIPELINES [IN n]",
+        "lists pipelines, with the place where objects are uploaded",
+        _SHOW,
+        InWarehouse("look at what exists"),
+        "pipelines.show_pipelines",
+        Rows,
     ),
     AlterTable: StatementSpec(
         "ALTER TABLE t ADD [COLUMN] [IF NOT EXISTS] c type […], DROP [COLUMN] c, RENAME COLUMN c TO d,"

@@ -44,7 +44,7 @@ class OnScopes:
     operation: Operation
 
 
-OwnRule = Literal["create", "describe", "job", "plan", "read"]
+OwnRule = Literal["create", "describe", "job", "pipeline", "plan", "read"]
 """Rights that depend on more than the table: `sql.rights` has a rule for each. `read` is what the queries inside need."""
 
 Right = InWarehouse | OnTable | OnScopes | OwnRule

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakewarden.access.gate import OPERATOR
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.delta.history import HistoryEntry, history
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
@@ -206,8 +207,8 @@ class TableClient:
         """
         as_of = AsOf.of(version, timestamp)
         if as_of is not None:
-            return self.reader.past(as_of, user).rows(EVERYTHING).drop_columns([SEQ])
-        return self.scan(EVERYTHING, user=user, freshness=freshness).drop_columns([SEQ])
+            return _shown(self.reader.past(as_of, user).rows(EVERYTHING))
+        return _shown(self.scan(EVERYTHING, user=user, freshness=freshness))
 
     def scan(self, wanted: Wanted, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
         """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named."""
@@ -293,3 +294,7 @@ class TableClient:
             gone = rows.filter(matches(rows, key_rows.filter(pc.equal(users, user)), self.table.schema.primary_key))
             found.append(self.delete_rows([int(seq) for seq in gone.column(SEQ).to_numpy()], user=name))
         return Receipt(sum(each.rows for each in found), max(each.last_seq for each in found))
+
+
+def _shown(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([name for name in (SEQ, OBJECT) if name in rows.column_names])

@@ -1,4 +1,4 @@
-"""Each line of K3.B to K3.H, in our words, and whether it is true: data for docs/reference/k3.md.
+"""Each line of K3.B to K3.I, in our words, and whether it is true: data for docs/reference/k3.md.
 
 The test of a line is named by it: `test_k3_031_…` in this directory.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 
 Outcome = Literal["true", "differs", "not yet"]
 
-FIRST, LAST = 9, 118
+FIRST, LAST = 9, 125
 """K3.A, the wire form, has tests too; HTTP will have its rows."""
 _TEST = re.compile(r"^def (test_k3_(\d{3})_\w+)\(", re.MULTILINE)
 
@@ -43,11 +43,11 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(19, "a manual table begins at version 0 and has no pipeline and no rule"),
         Line(20, "a manual table without columns is refused"),
         Line(21, "a name is taken once, and a column's too"),
-        Line(22, "a pipeline table has no columns yet", "not yet", "templates come with pipelines; the call is UNSUPPORTED"),
-        Line(23, "its first ingest makes its schema", "not yet", "pipelines"),
-        Line(24, "a pipeline table names its pipeline, a manual one none", "not yet", "of manual tables it is true"),
-        Line(25, "a pipeline table gets one rule by its template", "not yet", "pipelines"),
-        Line(26, "a query before the first ingest is FAILED_PRECONDITION", "not yet", "pipelines"),
+        Line(22, "a pipeline table has no columns yet, and takes none"),
+        Line(23, "its first object makes its schema; later ones fit it, or add columns"),
+        Line(24, "a pipeline table names its pipeline, a manual one none"),
+        Line(25, "a pipeline table gets one rule, by the extensions of its template"),
+        Line(26, "a query before the first object is FAILED_PRECONDITION"),
         Line(27, "merge keys are a composite key; a nullable, unknown or JSON column is none"),
         Line(28, "a condition on the merge keys goes through the log, any other straight into Delta"),
         Line(29, "partition columns become directories; unknown, JSON and float columns are refused"),
@@ -157,6 +157,15 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(116, "Vacuum keeps 168 hours unless forced; a dry run deletes nothing"),
         Line(117, "Compact drains the log; an empty one makes no commit"),
         Line(118, "two operations at once harm no row"),
+    ),
+    "K3.I Pipelines and triggers": (
+        Line(119, "an uploaded object that the rule takes is in the table after the next ingest"),
+        Line(120, "one that it does not take starts nothing"),
+        Line(121, "source sync takes objects from another place", "not yet", "Preview in K3"),
+        Line(122, "TriggerIngest takes one object whatever the rule and the ledger say"),
+        Line(123, "the rule is listed, shown and edited, and the edited one counts"),
+        Line(124, "the same object counts once by its ETag; a new version replaces its rows"),
+        Line(125, "the pipeline and its rule outlive the table; excludes win, globs ignore the case of ASCII letters"),
     ),
 }
 

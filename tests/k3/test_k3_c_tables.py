@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
-from lakewarden.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unsupported
+from lakewarden.errors import AlreadyExists, InvalidArgument
 from lakewarden.k3 import K3
 from tests.k3.tables import BUCKET, COLUMNS, column, event, kinds, make, run, strategy, version
 
@@ -63,19 +63,6 @@ def test_k3_021_a_name_is_taken_once(k3: K3) -> None:
     assert k3.get_table(BUCKET, "taken") == before
     with pytest.raises(InvalidArgument, match="twice"):
         k3.create_table(BUCKET, "twice", [column("a", "INT"), column("A", "INT")])
-
-
-def test_k3_022_a_pipeline_table_is_refused_for_now(k3: K3) -> None:
-    with pytest.raises(Unsupported, match="not part of this release"):
-        k3.create_table_pipeline(BUCKET, "docs", "csv")
-    with pytest.raises(NotFound):
-        k3.get_rule(BUCKET, "rule")
-
-
-def test_k3_024_a_manual_table_has_no_pipeline(k3: K3) -> None:
-    assert k3.get_table(BUCKET, make(k3, "no_pipeline"))["pipelineId"] == ""
-    with pytest.raises(FailedPrecondition, match="manual table"):
-        k3.trigger_ingest(BUCKET, "no_pipeline", "a.csv")
 
 
 def test_k3_027_merge_keys_are_a_composite_key(k3: K3) -> None:

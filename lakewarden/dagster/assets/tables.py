@@ -86,7 +86,7 @@ def column_schema(schema: TableSchema) -> dg.TableSchema:
 
 
 def _columns(schema: TableSchema) -> Iterator[dg.TableColumn]:
-    for column in schema.columns:
+    for column in schema.shown:
         constraints = dg.TableColumnConstraints(nullable=column.nullable, other=_notes(schema, column))
         yield dg.TableColumn(column.name, str(column.type), description=_text(schema, column), constraints=constraints)
     yield dg.TableColumn(

@@ -1,4 +1,4 @@
-"""The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.loads`, `lake.subscriptions` and `lake.jobs`."""
+"""Methods of `Lakehouse` that delegate to its nouns `sessions`, `loads`, `pipelines`, `subscriptions` and `jobs`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakewarden.load.run import OnReject
     from lakewarden.load.value import LoadReport
     from lakewarden.operations.reading.freshness import Freshness
+    from lakewarden.pipelines.ingest.report import IngestReport
     from lakewarden.sql.results import Result
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WorkDelegates(Nouns):
-    """The methods of `Lakehouse` that delegate to `lake.sessions`, `lake.loads`, `lake.subscriptions` and `lake.jobs`."""
+    """Methods of `Lakehouse` that delegate to its nouns `sessions`, `loads`, `pipelines`, `subscriptions` and `jobs`."""
 
     def sql(
         self,
@@ -55,6 +56,18 @@ class WorkDelegates(Nouns):
     ) -> LoadReport:
         """Loads CSV, JSON lines or Parquet files into a table."""
         return self.loads.load(table, paths, format=format, user=user, user_column=user_column, on_reject=on_reject, once=once)
+
+    def ingest(
+        self,
+        table: str,
+        objects: str | Sequence[str] | None = None,
+        *,
+        force: bool | None = None,
+        limit: int | None = None,
+        job_id: str | None = None,
+    ) -> IngestReport:
+        """Takes objects into the table of a pipeline: what is new in its source, or those that are named."""
+        return self.pipelines.ingest(table, objects, force=force, limit=limit, job_id=job_id)
 
     def subscribe(
         self,

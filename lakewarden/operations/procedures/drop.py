@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lakewarden.catalog.pipelines import drop_blank
 from lakewarden.errors import NotFound
 from lakewarden.operations.drop import drop
 from lakewarden.operations.plans.removals import check_standing, plan_drop
@@ -39,7 +40,11 @@ def drop_now(at: Workplace, name: TableName) -> None:
 def _drop(at: Workplace, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:
     """`still` is called while no other process can drop or move the table, and raises where it must not be dropped."""
     table = TableName.parse(request.tables[0])
-    if table not in at.warehouse.catalog.read().tables:
+    catalog = at.warehouse.catalog.read()
+    if table in catalog.blanks:
+        at.warehouse.catalog.change(lambda before: drop_blank(before, table))
+        return []
+    if table not in catalog.tables:
         raise NotFound(f"there is no table {table}")
 
     def work(id_: str) -> list[ScopeReport]:

@@ -8,13 +8,18 @@ from lakewarden.sql.grammar.namespaces import in_namespace
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Statement
 from lakewarden.sql.statements.namespaces import ShowEngines
+from lakewarden.sql.statements.pipelines import ShowPipelines, ShowRules
 from lakewarden.sql.statements.show import Describe, DescribeHistory, Show, ShowStats, ShowTables
+
+_IN_NAMESPACE = {"TABLES": ShowTables, "RULES": ShowRules, "PIPELINES": ShowPipelines}
 
 
 def show(read: Reader) -> Statement:
-    match read.one_of("NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES"):
-        case "TABLES":
-            return ShowTables(in_namespace(read))
+    match read.one_of(
+        "NAMESPACES", "STORAGES", "MANIFEST", "EXPORT", "TABLES", "STATS FOR TABLE", "ENGINES", "RULES", "PIPELINES"
+    ):
+        case "TABLES" | "RULES" | "PIPELINES" as what:
+            return _IN_NAMESPACE[what](in_namespace(read))
         case "STATS FOR TABLE":
             return ShowStats(read.ref())
         case "ENGINES":

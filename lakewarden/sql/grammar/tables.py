@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument
+from lakewarden.sql.grammar.pipelines import from_template
 from lakewarden.sql.reader import Reader
 from lakewarden.sql.statements.base import Pairs, Statement
 from lakewarden.sql.statements.others import Declined
@@ -35,9 +36,13 @@ def create_table(read: Reader, prefix: str | None) -> Statement:
     """Reads what follows CREATE [USER|SHARED|STREAM] TABLE."""
     missing = if_not_exists(read)
     table = read.ref()
+    if read.word("FROM", "TEMPLATE"):
+        return from_template(read, table, prefix, missing=missing)
     made = _Declared()
     if read.keyword not in _CLAUSES:
         read.listed(lambda: _element(read, made), none=True)
+    if read.keyword == "FROM":
+        raise InvalidArgument(f"CREATE TABLE {table} … FROM TEMPLATE declares no columns: the template owns the schema")
     if read.word("USING"):
         read.name("a format")  # PostgreSQL's; it has no effect
     if read.word("PRIMARY", "KEY"):

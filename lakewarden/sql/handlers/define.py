@@ -115,7 +115,7 @@ def drop_table(context: Context, statement: DropTable) -> Done | Rows:
     catalog = context.catalog
     if name in catalog.views:
         raise InvalidArgument(f"{name} is a view; drop it by DROP VIEW {name}")
-    table = catalog.tables.get(name)
+    table = catalog.tables.get(name) or catalog.blanks.get(name)
     if table is None and statement.if_exists:
         return Done(f"skipped: there is no table {name}")
     if table is not None and statement.type not in (None, table.type):

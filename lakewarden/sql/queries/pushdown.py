@@ -37,8 +37,11 @@ def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSche
     """What a query needs of one table, which it names at `places`."""
     names = {node.name.lower() for node in query.find_all(exp.Identifier)}
     every = _takes_all(query, places)
+    shown = {column.name for column in schema.shown} if every else ()
     columns = (
-        tuple(name for name in schema.names if every or name.lower() in names) or schema.primary_key[:1] or (schema.names[0],)
+        tuple(name for name in schema.names if name in shown or name.lower() in names)
+        or schema.primary_key[:1]
+        or (schema.names[0],)
     )
     bounds = tuple(_bounds(places[0], schema)) if len(places) == 1 else ()
     return Pushdown((*columns, SEQ) if SEQ in names else columns, bounds)
@@ -55,8 +58,8 @@ def _takes_all(query: exp.Query, places: Sequence[exp.Table]) -> bool:
     return any(not column.table and column.name.lower() in aliases for column in query.find_all(exp.Column))
 
 
-def hide_seq(tables: Sequence[exp.Table]) -> None:
-    """Excludes `_seq` from `*` over tables that include it."""
+def hide(name: str, tables: Sequence[exp.Table]) -> None:
+    """Excludes a hidden column from `*` over tables that include it."""
     selects: dict[int, tuple[exp.Select, set[str]]] = {}
     for table in tables:
         select = table.find_ancestor(exp.Select)
@@ -67,12 +70,12 @@ def hide_seq(tables: Sequence[exp.Table]) -> None:
             qualified = isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star)
             star = projection.this if qualified else projection
             ours = not qualified or projection.table.lower() in names
-            if isinstance(star, exp.Star) and ours and not _leaves_out(star):
-                star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(SEQ)])
+            if isinstance(star, exp.Star) and ours and not _leaves_out(star, name):
+                star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(name)])
 
 
-def _leaves_out(star: exp.Star) -> bool:
-    return any(each.name.lower() == SEQ for each in star.args.get("except_") or ())
+def _leaves_out(star: exp.Star, name: str) -> bool:
+    return any(each.name.lower() == name for each in star.args.get("except_") or ())
 
 
 def _bounds(place: exp.Table, schema: TableSchema) -> Iterator[Bound]:

@@ -14,13 +14,14 @@ from sqlglot import exp
 
 from lakewarden.access.gate import TableOf
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.pipeline import OBJECT
 from lakewarden.errors import PermissionDenied
 from lakewarden.scope import TableName
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import Answer, answer_of, several_tables
 from lakewarden.sql.queries.literal_forms import take_kept_forms
 from lakewarden.sql.queries.literals import check_numbers
-from lakewarden.sql.queries.pushdown import Pushdown, hide_seq, pushdown_of
+from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.queries.texts import whole_text_of
 from lakewarden.sql.query_engine.engine import Answer as EngineAnswer
@@ -86,8 +87,9 @@ def _pushdown(made: Resolved, relation: Relation, schema: TableSchema | None) ->
     if schema is None:
         return Pushdown(())
     found = pushdown_of(made.query, made.tables[relation], schema)
-    if SEQ in found.columns:
-        hide_seq(made.tables[relation])
+    for name in (SEQ, OBJECT):
+        if name in found.columns:
+            hide(name, made.tables[relation])
     return found
 
 

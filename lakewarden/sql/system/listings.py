@@ -137,7 +137,7 @@ def _columns(context: Context) -> Iterator[Row]:
 
 
 def column_rows(schema: TableSchema) -> Iterator[Row]:
-    for ordinal, column in enumerate(schema.columns, 1):
+    for ordinal, column in enumerate(schema.shown, 1):
         yield {
             "column_id": column.id,
             "ordinal": ordinal,

@@ -74,7 +74,7 @@ def columns_named(schema: TableSchema, names: Sequence[str]) -> list[SchemaColum
     Raises:
         InvalidArgument: a column does not exist, or is named twice.
     """
-    found = [column_of(schema, name) for name in names] or list(schema.columns)
+    found = [column_of(schema, name) for name in names] or list(schema.shown)
     twice = next((column.name for column in found if found.count(column) > 1), None)
     if twice is not None:
         raise InvalidArgument(f"column {twice!r} is named twice")

@@ -1,0 +1,1 @@
+"""Takes objects into a pipeline's table, each once."""

@@ -1,0 +1,215 @@
+"""An ingest: finishes what another left open, then takes what is new in the source, or what is named, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from lakewarden.catalog.engines import require_active
+from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.pipelines import pipeline_of, rule_of, table_of
+from lakewarden.errors import FailedPrecondition, InvalidArgument
+from lakewarden.faults import Reach, no_faults
+from lakewarden.pipelines.ingest.attempt import Attempts
+from lakewarden.pipelines.ingest.here import ReadWith
+from lakewarden.pipelines.ingest.reading import Reading
+from lakewarden.pipelines.ingest.report import IngestReport, ObjectReport, Tally
+from lakewarden.pipelines.ledger.entries import Batch, Offered
+from lakewarden.pipelines.ledger.ledger import Ledger, LedgerView
+from lakewarden.pipelines.ledger.runs import etag_digest
+from lakewarden.pipelines.rules import why_not
+from lakewarden.pipelines.source import PipelineSource, source_of
+from lakewarden.scope import TableName
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.sources.uploaded import Uploaded
+from lakewarden.warehouse import Warehouse
+
+_PAGE = 1_000
+"""Objects that are compared with the ledger at a time."""
+
+
+@dataclass(frozen=True)
+class IngestRequest:
+    """What to ingest into one table.
+
+    `objects`: by key, or by URI; all that is new where None are named. `force`: take them whatever the rule and the ledger say.
+    `anywhere`: objects outside of the pipeline's source too. `limit`: how many objects at most, where none are named.
+    """
+
+    table: TableName
+    objects: tuple[str, ...] | None = None
+    force: bool = False
+    anywhere: bool = False
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise InvalidArgument(f"limit {self.limit} must be at least 1")
+
+
+class Ingest:
+    """One ingest into one table."""
+
+    def __init__(
+        self, warehouse: Warehouse, request: IngestRequest, read: ReadWith, job_id: str, reach: Reach = no_faults
+    ) -> None:
+        """
+        Raises:
+            NotFound: the table does not exist, or was dropped.
+            FailedPrecondition: it is a manual table, the engine of its namespace is disabled, or its rule is.
+        """
+        catalog = warehouse.catalog.read()
+        self._warehouse = warehouse
+        self._request = request
+        self._pipeline: Pipeline = pipeline_of(catalog, request.table)
+        self._rule: IngestRule = rule_of(catalog, self._pipeline)
+        require_active(catalog, request.table)
+        if not (self._rule.enabled or request.force):
+            raise FailedPrecondition(
+                f"the rule {self._rule.id} of {request.table} is disabled: ALTER RULE {self._rule.id} SET ENABLED = true"
+            )
+        self._source: PipelineSource = source_of(warehouse, catalog, self._pipeline)
+        self._ledger = Ledger(warehouse.state, self._pipeline.id)
+        self._read = read
+        self._reach = reach
+        self._attempts = Attempts(warehouse, self._pipeline, self._ledger, self._reading, job_id, reach)
+        self._tally = Tally(str(request.table), self._pipeline.id, job_id)
+        self._job_id = job_id
+
+    def run(self) -> IngestReport:
+        """Raises:
+        NotFound: a named object does not exist; nothing was ingested of them.
+        Conflict, StorageUnavailable: try again: what was taken is not taken twice.
+        """
+        named = None if self._request.objects is None else self._named(self._request.objects)
+        self._settled_view()
+        if named is not None:
+            self._take_all(named)
+        else:
+            self._take_listed()
+        return self._tally.report
+
+    def _named(self, names: Sequence[str]) -> list[Uploaded]:
+        """Each object once, in the order of the names."""
+        found = {one.key: one for name in names for one in self._source.named(name, anywhere=self._request.anywhere)}
+        return list(found.values())
+
+    def _take_listed(self) -> None:
+        """Compares the source with the ledger, a page at a time; what is new is collected to batches of their full size."""
+        bounds = self._warehouse.settings.pipelines
+        listed = iter(self._source.uploads())
+        held: list[Uploaded] = []
+        left = self._request.limit
+        while page := list(islice(listed, _PAGE)):
+            new = self._new(page)
+            if left is not None:
+                self._tally.more = self._tally.more or len(new) > left
+                new = new[:left]
+                left -= len(new)
+            held += new
+            while len(held) >= bounds.batch_objects or sum(one.size for one in held) >= bounds.batch_bytes:
+                held = self._take_some(held)
+            if left == 0:
+                self._tally.more = self._tally.more or next(listed, None) is not None
+                break
+        self._take_all(held)
+
+    def _take_all(self, objects: Sequence[Uploaded]) -> None:
+        while objects:
+            objects = self._take_some(objects)
+
+    def _take_some(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
+        """Takes the first ones, as many as one batch may have; returns the others."""
+        bounds = self._warehouse.settings.pipelines
+        some: dict[str, Uploaded] = {}
+        size = 0
+        for one in objects:
+            if some and (len(some) >= bounds.batch_objects or size + one.size > bounds.batch_bytes):
+                break
+            some[one.key] = one
+            size += one.size
+        self._take(sorted(some.values(), key=lambda one: (one.modified, one.key)))
+        return [one for one in objects if one.key not in some]
+
+    def _take(self, objects: Sequence[Uploaded]) -> None:
+        """Puts what is still new into a batch, and finishes it. Of two processes that do so at once, one finishes the other's."""
+        while True:
+            view = self._settled_view()
+            self._look_again()
+            try:
+                new, skipped = self._divided(objects, view)
+            except Missing:
+                continue  # runs were merged since
+            if not new:
+                break
+            batch = Batch(view.next, self._job_id, self._warehouse.clock(), tuple(new))
+            self._reach("ingest:planned")
+            if self._ledger.add(batch):  # so nothing was taken since the view
+                self._reach("ingest:batch")
+                self._finish(batch, fresh=True)
+                break
+        self._tally.skip(skipped, named=self._request.objects is not None)
+
+    def _look_again(self) -> None:
+        """Takes the rule as it is now.
+
+        Raises:
+            NotFound, FailedPrecondition: the table was dropped meanwhile, or its engine disabled.
+        """
+        catalog = self._warehouse.catalog.read()
+        require_active(catalog, self._request.table)
+        table_of(catalog, self._pipeline)
+        self._rule = rule_of(catalog, pipeline_of(catalog, self._request.table))
+
+    def _settled_view(self) -> LedgerView:
+        """A look at the ledger that shows no open batch; those that are open are finished first."""
+        while True:
+            view = self._ledger.look()
+            try:
+                found = self._ledger.open_batch(view)
+            except Missing:
+                continue  # settled since
+            if found is None:
+                return view
+            self._finish(found, fresh=False)
+
+    def _finish(self, batch: Batch, *, fresh: bool) -> None:
+        done = self._attempts.finish(batch, fresh=fresh)
+        if done is not None:
+            attempt, version = done
+            self._tally.add(batch, attempt)
+            self._tally.version = version if version is not None else self._tally.version
+
+    def _new(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
+        while True:
+            try:
+                new, skipped = self._divided(objects, self._ledger.look())
+            except Missing:
+                continue  # runs were merged since
+            self._tally.skip(skipped, named=False)
+            return [offered.object for offered in new]
+
+    def _divided(self, objects: Sequence[Uploaded], view: LedgerView) -> tuple[list[Offered], list[ObjectReport]]:
+        """Those that are to be taken, and those that are not."""
+        skipped: list[ObjectReport] = []
+        wanted = []
+        for one in objects:
+            reason = "" if self._request.force else why_not(self._rule, one.key, one.size)
+            if reason:
+                skipped.append(ObjectReport(one.key, one.etag, "unmatched", reason=reason))
+            else:
+                wanted.append(one)
+        known = self._ledger.known(view, [one.key for one in wanted])
+        new = []
+        for one in wanted:
+            before = known.get(one.key)
+            if before is not None and before.etag == etag_digest(one.etag) and not self._request.force:
+                skipped.append(ObjectReport(one.key, one.etag, "known"))
+            else:
+                new.append(Offered(one, replaces=before is not None))
+        return new, skipped
+
+    def _reading(self, batch: Batch, directory: Path) -> Reading:
+        return self._read(self._source, self._pipeline, batch.objects, directory)

@@ -1,0 +1,147 @@
+"""Runs: which objects a ledger knows, as records of 32 bytes, sorted by the digest of the key.
+
+A batch that counts leaves one run of level 0. Sixteen runs of a level are merged into one of the next, so an object is written
+again as often as the number of objects grows sixteenfold, and a ledger of a million batches has some eighty runs.
+A few objects are looked up by ranged reads: digests are spread evenly, so the place of one follows from its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import ObjectStore
+
+FAN_IN = 16
+"""Runs of a level that are merged."""
+RECORD = np.dtype([("high", "<u8"), ("low", "<u8"), ("etag", "<u8"), ("number", "<u8")])
+_NAME = re.compile(r"(\d{2})-(\d{20})-(\d{20})-(\d{20})")
+_WHOLE = 4096
+"""Records of a run that is read whole: 128 KiB, about what one request is worth."""
+_FEW = 64
+"""Objects above which a run is read whole."""
+
+Records = npt.NDArray[Any]
+
+
+class Known(NamedTuple):
+    """What is known of an object: the digest of its ETag, and the attempt that took it."""
+
+    etag: int
+    number: int
+
+
+@dataclass(frozen=True)
+class RunName:
+    """A run covers the numbers of the ledger from `first` to `last`."""
+
+    level: int
+    first: int
+    last: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.level:02d}-{self.first:020d}-{self.last:020d}-{self.count:020d}"
+
+    @classmethod
+    def parse(cls, text: str) -> RunName:
+        """Raises:
+        Corrupt: no run has such a name.
+        """
+        found = _NAME.fullmatch(text)
+        if found is None:
+            raise Corrupt(f"{text!r} is no name of a run of a ledger")
+        return cls(*map(int, found.groups()))
+
+
+def digest(key: str) -> tuple[int, int]:
+    raw = blake2b(key.encode(), digest_size=16).digest()
+    return int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+
+
+def etag_digest(etag: str) -> int:
+    return int.from_bytes(blake2b(etag.encode(), digest_size=8).digest(), "big")
+
+
+def records_of(objects: Iterable[tuple[str, str]], number: int) -> Records:
+    """The sorted records of objects, as (key, ETag), that an attempt took."""
+    rows = [(*digest(key), etag_digest(etag), number) for key, etag in objects]
+    return _sorted(np.array(rows, RECORD))
+
+
+def merged(runs: Sequence[Records]) -> Records:
+    """One run of several: of each object, the record with the highest number."""
+    rows = np.concatenate([np.empty(0, RECORD), *runs])
+    rows = rows[np.lexsort((rows["number"], rows["low"], rows["high"]))]
+    if not len(rows):
+        return rows
+    last = (rows["high"][1:] != rows["high"][:-1]) | (rows["low"][1:] != rows["low"][:-1])
+    newest: Records = rows[np.append(last, True)]
+    return newest
+
+
+def _sorted(rows: Records) -> Records:
+    return merged([rows])
+
+
+def is_read_whole(name: RunName, objects: int) -> bool:
+    """Whether a run is read whole to look up so many objects."""
+    return name.count <= _WHOLE or objects > _FEW
+
+
+def look_up(store: ObjectStore, key: str, name: RunName, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
+    """What a large run knows of a few objects. Raises `Missing` where it was merged meanwhile."""
+    found: dict[tuple[int, int], Known] = {}
+    for one in digests:
+        found |= found_in(_around(store, key, name, one[0]), [one])
+    return found
+
+
+def read_run(store: ObjectStore, key: str, name: RunName) -> Records:
+    """Raises:
+    Corrupt: it does not have the records that its name says.
+    """
+    data = store.get(key)
+    if len(data) != name.count * RECORD.itemsize:
+        raise Corrupt(f"{key} has {len(data)} bytes; its name says {name.count} records")
+    return np.frombuffer(data, RECORD)
+
+
+def _around(store: ObjectStore, key: str, name: RunName, high: int) -> Records:
+    """The records among which the digest is, if it is there: four standard deviations around where it is expected."""
+    middle, spread = high * name.count >> 64, 64 + 2 * int(name.count**0.5)
+    first, last = max(0, middle - spread), min(name.count, middle + spread)
+    data = store.get_range(key, first * RECORD.itemsize, (last - first) * RECORD.itemsize)
+    rows = np.frombuffer(data, RECORD)
+    below = first == 0 or int(rows["high"][0]) < high
+    above = last == name.count or int(rows["high"][-1]) > high
+    return rows if below and above else read_run(store, key, name)
+
+
+def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
+    wanted = np.array([high for high, _ in digests], "u8")
+    starts = np.searchsorted(rows["high"], wanted)
+    found = {}
+    for start, one in zip(starts.tolist(), digests, strict=True):
+        for row in rows[start:]:
+            if int(row["high"]) != one[0]:
+                break
+            if int(row["low"]) == one[1]:
+                found[one] = Known(int(row["etag"]), int(row["number"]))
+    return found
+
+
+def to_merge(names: Iterable[RunName]) -> list[RunName]:
+    """The runs that are to be merged now; empty where none are: the oldest of the lowest level that has enough of them."""
+    for _, level in groupby(sorted(names, key=lambda name: (name.level, name.first)), key=lambda name: name.level):
+        if len(group := list(level)) >= FAN_IN:
+            return group[:FAN_IN]
+    return []

@@ -1,0 +1,23 @@
+"""Which of some objects a pipeline has still to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewarden.catalog.pipeline import IngestRule
+from lakewarden.pipelines.ledger.ledger import Ledger
+from lakewarden.pipelines.ledger.runs import etag_digest
+from lakewarden.pipelines.rules import takes
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.sources.uploaded import Uploaded
+
+
+def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[Uploaded]) -> list[Uploaded]:
+    """Those that the rule takes, and that the ledger does not have with this ETag. A batch that is not settled does not count."""
+    wanted = [one for one in objects if takes(rule, one.key, one.size)]
+    while True:
+        try:
+            known = ledger.known(ledger.look(), [one.key for one in wanted])
+        except Missing:
+            continue  # runs were merged since
+        return [one for one in wanted if one.key not in known or known[one.key].etag != etag_digest(one.etag)]

@@ -1,0 +1,93 @@
+"""Executes the statements about pipelines and their rules."""
+
+from __future__ import annotations
+
+import json
+
+from lakewarden.catalog.pipelines import pipelines_in, rule_of, status_of
+from lakewarden.errors import InvalidArgument
+from lakewarden.pipelines.create import edit_rule, make_pipeline, remove_pipeline
+from lakewarden.pipelines.source import source_uri
+from lakewarden.sql.context import Context
+from lakewarden.sql.results import Done, Row, Rows, listing
+from lakewarden.sql.statements.base import Pairs
+from lakewarden.sql.statements.pipelines import AlterRule, CreateFromTemplate, DropPipeline, ShowPipelines, ShowRules
+from lakewarden.sql.system.listings import FLAG, MOMENT, WHOLE, texts
+
+
+def create_from_template(context: Context, statement: CreateFromTemplate) -> Done:
+    name = context.named(statement.table)
+    if statement.if_not_exists and (name in context.catalog.tables or name in context.catalog.blanks):
+        return Done(f"table {name} already exists")
+    pipeline = make_pipeline(context.warehouse, name, statement.template, _each_once(statement.options))
+    place = source_uri(context.warehouse, pipeline)
+    return Done(f"table {name} created; its schema comes with the first object of {place} (lakewarden ingest {name})")
+
+
+def drop_pipeline(context: Context, statement: DropPipeline) -> Done:
+    if statement.if_exists and statement.pipeline not in context.catalog.pipelines:
+        return Done(f"skipped: there is no pipeline {statement.pipeline}")
+    remove_pipeline(context.warehouse, statement.pipeline)
+    return Done(f"pipeline {statement.pipeline} dropped")
+
+
+def alter_rule(context: Context, statement: AlterRule) -> Done:
+    edit_rule(context.warehouse, statement.rule, _each_once(statement.changes))
+    return Done(f"rule {statement.rule} altered")
+
+
+def show_rules(context: Context, statement: ShowRules) -> Rows:
+    columns = texts("rule_id", "pipeline_id", "namespace_id", "table_name", "globs", "excludes", "mime_types")
+    columns |= {"min_size": WHOLE, "max_size": WHOLE, "enabled": FLAG, "created_at": MOMENT, "updated_at": MOMENT}
+    rows: list[Row] = []
+    for pipeline in pipelines_in(context.catalog, statement.namespace):
+        rule = rule_of(context.catalog, pipeline)
+        rows.append(
+            {
+                "rule_id": rule.id,
+                "pipeline_id": pipeline.id,
+                "namespace_id": pipeline.table.namespace,
+                "table_name": pipeline.table.name,
+                "globs": json.dumps(rule.globs),
+                "excludes": json.dumps(rule.excludes),
+                "mime_types": json.dumps(rule.mime_types),
+                "min_size": rule.min_size,
+                "max_size": rule.max_size,
+                "enabled": rule.enabled,
+                "created_at": rule.created_at,
+                "updated_at": rule.updated_at,
+            }
+        )
+    return listing(columns, rows)
+
+
+def show_pipelines(context: Context, statement: ShowPipelines) -> Rows:
+    columns = texts("pipeline_id", "namespace_id", "table_name", "template", "source", "options", "primary_key", "partition_by")
+    columns |= texts("missing_columns", "rule_id", "status") | {"created_at": MOMENT}
+    rows: list[Row] = [
+        {
+            "pipeline_id": one.id,
+            "namespace_id": one.table.namespace,
+            "table_name": one.table.name,
+            "template": one.template,
+            "source": source_uri(context.warehouse, one),
+            "options": one.options,
+            "primary_key": json.dumps(one.primary_key),
+            "partition_by": json.dumps(one.partition_by),
+            "missing_columns": one.missing_columns,
+            "rule_id": rule_of(context.catalog, one).id,
+            "status": status_of(context.catalog, one),
+            "created_at": one.created_at,
+        }
+        for one in pipelines_in(context.catalog, statement.namespace)
+    ]
+    return listing(columns, rows)
+
+
+def _each_once(pairs: Pairs) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for key, value in pairs:
+        if key.upper() in made:
+            raise InvalidArgument(f"option {key} is given twice")
+        made[key.upper()] = value
+    return made
