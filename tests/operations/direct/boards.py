@@ -54,7 +54,7 @@ def setting(text: str, *ids: int) -> Decide:
     def decide(rows: pa.Table) -> Edit:
         hit = _numbers(rows, ids)
         new = rows.take(hit).drop_columns(["_seq"])
-        return Edit(hit, new.set_column(1, "text", pa.array([text] * len(hit), pa.string())))
+        return Edit(hit, new.set_column(new.column_names.index("text"), "text", pa.array([text] * len(hit), pa.string())))
 
     return decide
 
