@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakewarden.delta.parquet.schema import SEQ
+
+_Integers = NDArray[np.integer[Any]]
 
 _FEW = 400
 """Rows up to which a key of several columns is found faster in a dictionary of Python than by a dozen calls of Arrow's."""
@@ -49,6 +53,10 @@ class Keys:
         of its key is NULL (as only rows of other writers have it)."""
         if self._is_short and len(others) <= self.few:
             return pa.array([self._first.get(key) for key in self._tuples(others)], pa.int32())
+        if len(others) < len(self.rows) and (found := self._sorted) is not None:
+            column = others.column(self.primary_key[0])
+            if not column.null_count:
+                return found.places(_numbers(column))
         numbering, known = self._numbered
         numbers: Any = others.column(self.primary_key[0])
         for each in numbering:
@@ -68,6 +76,14 @@ class Keys:
         """The index of the first row of each key without a NULL."""
         return {key: place for place, key in reversed([*enumerate(self._tuples(self.rows))]) if None not in key}
 
+    @cached_property
+    def _sorted(self) -> _Sorted | None:
+        """The keys in order, where they are numbers: for few others that is quicker than to hash all of these each time."""
+        column = self.rows.column(self.primary_key[0])
+        if len(self.primary_key) > 1 or column.null_count or column.type.id not in _NUMBERS:
+            return None
+        return _Sorted.of(_numbers(column))
+
     def _tuples(self, rows: pa.Table) -> Iterable[tuple[object, ...]]:
         return zip(*(_plain(rows.column(name)) for name in self.primary_key), strict=True)
 
@@ -81,6 +97,24 @@ class Keys:
             numbering.append(_Numbering(name, pc.unique(numbers), pc.unique(self.rows.column(name))))
             numbers = numbering[-1].of(numbers, self.rows)
         return numbering, numbers
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Numbers in ascending order, and where each stood before."""
+
+    values: _Integers
+    order: _Integers
+
+    @classmethod
+    def of(cls, values: _Integers) -> _Sorted:
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], order)
+
+    def places(self, others: _Integers) -> Any:
+        """For each of the others, the first place of that number, or NULL."""
+        found = np.minimum(np.searchsorted(self.values, others), len(self.values) - 1)
+        return pa.array(self.order[found].astype(np.int32), mask=self.values[found] != others)
 
 
 @dataclass(frozen=True)
@@ -100,6 +134,12 @@ class _Numbering:
         dense = pc.index_in(numbers, value_set=self.before, skip_nulls=True)
         values = pc.index_in(rows.column(self.column), value_set=self.values, skip_nulls=True)
         return pc.add(pc.multiply(dense, pa.scalar(len(self.values), pa.int64())), values)
+
+
+def _numbers(column: pa.ChunkedArray[Any]) -> _Integers:
+    """The numbers that the values are, of a type in `_NUMBERS` and without NULL."""
+    values: Any = column.combine_chunks()
+    return cast("_Integers", values.view(_NUMBERS[column.type.id]).to_numpy())
 
 
 def _plain(column: pa.ChunkedArray[Any]) -> list[Any]:
