@@ -1,20 +1,35 @@
-"""Converts the catalog to JSON and back. Fields are those of `catalog.model`; an absent field has its default."""
+"""Converts the catalog to JSON and back. Fields are those of `catalog.model`; an absent field has its default.
+
+A release that does not know a field leaves it out when it writes the catalog again. So what came later than format 1 has a format
+of its own, which older releases refuse. A catalog has the lowest one that holds all that is in it: as long as nothing of the
+later ones is used, older processes go on.
+"""
 
 from __future__ import annotations
 
 import json
 import types
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.model import Catalog, Namespace, Table, TableOptions, TableSchema
 from lakewarden.catalog.types import ColumnType
 from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.scope import TableName
 
-FORMAT = 1
+NEWEST = 2
+
+_LATER: Mapping[type, tuple[str, ...]] = {
+    Catalog: ("pipelines", "rules", "blanks"),
+    Namespace: ("engine",),
+    Table: ("description",),
+    TableOptions: ("on_duplicate",),
+    TableSchema: ("partition_by",),
+}
+"""The fields of format 2."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class Written:
 
 
 def encode(written: Written) -> bytes:
-    body = {"format": FORMAT} | _plain(written)
+    body = {"format": format_of(written.catalog)} | _plain(written)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -40,12 +55,31 @@ def decode(data: bytes, name: str) -> Written:
     """
     try:
         body = json.loads(data)
-        if body["format"] != FORMAT:
-            raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads format {FORMAT}")
+        if body["format"] not in range(1, NEWEST + 1):
+            raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads formats up to {NEWEST}")
         written: Written = _value(Written, body)
         return written
     except (ValueError, KeyError, TypeError, InvalidArgument) as error:
         raise Corrupt(f"{name} is no catalog: {error!r} in {data[:80]!r}") from error
+
+
+def format_of(catalog: Catalog) -> int:
+    """The lowest format that holds the catalog."""
+    tables = catalog.tables.values()
+    schemas = [schema for table in tables for schema in table.schemas]
+    keyless = any(not (schema.keyed or schema.append_only) for schema in schemas)
+    parts = (catalog, *catalog.namespaces.values(), *tables, *(table.options for table in tables), *schemas)
+    return 2 if keyless or any(map(_is_later, parts)) else 1
+
+
+def _is_later(part: Any) -> bool:
+    """Whether a field of format 2 has another value than its default."""
+    later = _LATER.get(type(part), ())
+    return bool(later) and any(getattr(part, each.name) != _default(each) for each in fields(part) if each.name in later)
+
+
+def _default(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _plain(value: Any) -> Any:

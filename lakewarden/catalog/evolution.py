@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 
 from lakewarden.catalog.defaults import LiteralDefault, canonical_default, initial_of, parse_default
 from lakewarden.catalog.model import Column, SchemaColumn, Table
@@ -24,6 +25,13 @@ class AddColumn:
 
     column: Column
     if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """Several at once: all or none, and one schema version."""
+
+    columns: tuple[AddColumn, ...]
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class SetOptions:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
-Alteration = AddColumn | DropColumn | RenameColumn | ModifyColumn | SetNullable | SetDefault | SetOptions
+Alteration = AddColumn | AddColumns | DropColumn | RenameColumn | ModifyColumn | SetNullable | SetDefault | SetOptions
 
 
 def altered(table: Table, change: Alteration, now: datetime) -> Table:
@@ -86,6 +94,8 @@ def altered(table: Table, change: Alteration, now: datetime) -> Table:
             return replace(table, options=alter_options(table.type, table.options, options))
         case AddColumn(column, if_not_exists):
             return table if if_not_exists and _named(table, column.name) else _added(table, column, now)
+        case AddColumns(columns):
+            return _in_one_version(table, reduce(lambda made, each: altered(made, each, now), columns, table))
         case DropColumn(name):
             return _dropped(table, _column(table, name))
         case RenameColumn(name, to):
@@ -191,6 +201,12 @@ def _evolved(table: Table, columns: tuple[SchemaColumn, ...], key: tuple[str, ..
     if (columns, key) == (last.columns, last.primary_key):
         return table
     return replace(table, schemas=(*table.schemas, replace(last, version=last.version + 1, columns=columns, primary_key=key)))
+
+
+def _in_one_version(before: Table, after: Table) -> Table:
+    if after == before:
+        return before
+    return replace(after, schemas=(*before.schemas, replace(after.schema, version=before.schema.version + 1)))
 
 
 def _check_no_partition(table: Table, column: SchemaColumn, refusal: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from lakewarden.k3.buckets import Buckets
 from lakewarden.k3.ingest import Ingest
+from lakewarden.k3.inspection import Inspection
 from lakewarden.k3.rows import RowWrites
 from lakewarden.k3.statements import Statements
 from lakewarden.k3.upkeep import Upkeep
 
 
-class K3(Buckets, Ingest, RowWrites, Statements, Upkeep):
+class K3(Buckets, Ingest, RowWrites, Statements, Inspection, Upkeep):
     """K3's calls: arguments by K3's field names, answers as plain dicts in K3's wire form, errors of Lakewarden.
 
     A later insert of a key wins, queries are EVENTUAL unless they say otherwise, and a write without a WHERE on the merge keys

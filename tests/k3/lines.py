@@ -128,12 +128,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(98, "a drain needs no call of the writer", reason="by FLUSH_POLICY, which the flush sensor looks at"),
         Line(99, "of one key the last write counts"),
         Line(100, "overwrite replaces all rows by one commit, behind a drain; the actions of Merge"),
-        Line(
-            101,
-            "tables are defined by SQL; DROP and RENAME COLUMN are refused",
-            "differs",
-            "ALTER TABLE adds one column a statement",
-        ),
+        Line(101, "tables are defined by SQL, several columns added at once; DROP and RENAME COLUMN are refused"),
     ),
     "K3.G History and time travel": (
         Line(102, "an entry has all of its fields"),
@@ -147,9 +142,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
         Line(110, "user metadata is an object; other text is under `raw`"),
         Line(111, "a restore is a new version; an unknown or vacuumed one is refused"),
         Line(112, "a restore drains first, and the restored rows stay"),
-        Line(
-            113, "DescribeTable and ListPartitions", "not yet", "no calls of the facade; GetTable has the version and the sizes"
-        ),
+        Line(113, "DescribeTable says the last drain and the lag, ListPartitions the files of each"),
     ),
     "K3.H Maintenance parameters": (
         Line(114, "Optimize packs each partition to the size, and counts what it did"),

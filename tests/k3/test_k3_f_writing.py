@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.errors import ConstraintViolation, LakewardenError, Unsupported
+from lakewarden.errors import AlreadyExists, ConstraintViolation, LakewardenError, Unsupported
 from lakewarden.k3 import K3
 from lakewarden.strategies import WriteStrategy
 from tests.k3.tables import BUCKET, event, kinds, make, run, strategy, version
@@ -251,9 +251,17 @@ def test_k3_101_tables_are_defined_by_sql(k3: K3) -> None:
         "create_table_as_select",
         [{"id": 1, "v": "b", "d": "1.5"}],
     )
-    run(k3, "ALTER TABLE by_sql ADD COLUMN n INT")
-    altered = run(k3, "ALTER TABLE by_sql ADD COLUMN m INT")
+    altered = run(k3, "ALTER TABLE by_sql ADD COLUMN n INT, ADD COLUMN m INT")
     assert (altered["op"], "version" in altered) == ("alter_table", True)
+    run(k3, "ALTER TABLE by_sql ADD COLUMNS (o INT, p STRING)")
+    run(k3, "INSERT INTO by_sql VALUES (2, 'c', 3, 4, 5, 'd')")
+    assert run(k3, "SELECT n, m, o, p FROM by_sql ORDER BY id")["rows"] == [
+        {"n": None, "m": None, "o": None, "p": None},
+        {"n": 3, "m": 4, "o": 5, "p": "d"},
+    ]
+    with pytest.raises(AlreadyExists):
+        run(k3, "ALTER TABLE by_sql ADD COLUMN q INT, o INT")
+    assert run(k3, "SELECT * FROM by_sql LIMIT 0")["columns"] == ["id", "v", "n", "m", "o", "p"], "all columns or none"
     for change in ("DROP COLUMN n", "RENAME COLUMN n TO o"):
         with pytest.raises(Unsupported, match="drops and renames no column"):
             run(k3, f"ALTER TABLE by_sql {change}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import TokenType
 
-from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
+from lakewarden.catalog.evolution import AddColumn, AddColumns, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.grammar.pipelines import from_template
@@ -202,12 +202,33 @@ def _change(read: Reader) -> TableChange:
 
 
 def _add(read: Reader) -> TableChange:
-    read.word("COLUMN")
+    """Reads one column, or several: in brackets, or apart by commas, each with or without ADD COLUMN."""
+    if not read.word("COLUMN") and _before_bracket(read):
+        read.word("COLUMNS")
+    if read._match(TokenType.L_PAREN, advance=False):
+        return AddColumns(tuple(read.listed(lambda: _added(read))))
+    added = [_added(read)]
+    while read.symbol(TokenType.COMMA):
+        if read.word("ADD"):
+            read.word("COLUMN")
+        elif any(read.word(word, "COLUMN") for word in ("DROP", "MODIFY", "ALTER", "RENAME")):
+            raise InvalidArgument("ALTER TABLE: a statement makes one change, or adds several columns")
+        added.append(_added(read))
+    return added[0] if len(added) == 1 else AddColumns(tuple(added))
+
+
+def _before_bracket(read: Reader) -> bool:
+    """Whether the next word is COLUMNS before a bracket, and so no column's name."""
+    return bool(read._next) and read._next.token_type is TokenType.L_PAREN
+
+
+def _added(read: Reader) -> AddColumn:
     missing = if_not_exists(read)
     column, in_key = column_of(read)
     if in_key:
         raise InvalidArgument(f"column {column.name!r}: the primary key of a table cannot be changed")
-    return _refusing(read, AddColumn(column, missing), "FIRST", "AFTER")
+    _refuse(read, "FIRST", "AFTER")
+    return AddColumn(column, missing)
 
 
 def _nullable(read: Reader) -> bool | None:
@@ -231,10 +252,14 @@ def _alter_column(read: Reader, name: str) -> TableChange:
 
 
 def _refusing(read: Reader, change: TableChange, *words: str) -> TableChange:
+    _refuse(read, *words)
+    return change
+
+
+def _refuse(read: Reader, *words: str) -> None:
     for word in words:
         if read.word(word):
             raise InvalidArgument(f"ALTER TABLE takes no {word}")
-    return change
 
 
 def _level(read: Reader) -> str:

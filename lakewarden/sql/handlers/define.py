@@ -16,7 +16,7 @@ from lakewarden.admin.storages import StorageChange, change_storage, make_storag
 from lakewarden.admin.users import change_user, remove_user
 from lakewarden.admin.users import create_user as make_user
 from lakewarden.catalog.changes import describe_namespace
-from lakewarden.catalog.evolution import AddColumn, Alteration, SetOptions
+from lakewarden.catalog.evolution import AddColumn, AddColumns, Alteration, SetOptions
 from lakewarden.catalog.model import StorageMode, Table, User
 from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
@@ -92,7 +92,14 @@ def options_of(pairs: Pairs) -> dict[str, str]:
 
 
 def alter_table(context: Context, statement: AlterTable) -> Done:
+    """Raises:
+    InvalidArgument: several columns, which only K3's rules add by one statement.
+    """
     table = context.table(statement.table)
+    if isinstance(statement.change, AddColumns) and context.rules == "native":
+        raise InvalidArgument(
+            f"ALTER TABLE {table.name}: a statement makes one change; `Lakehouse.alter_table` takes several columns"
+        )
     change = _change_of(table, statement.change)
     altered = alter(context.warehouse, table.name, change)
     return Done(f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered")
@@ -103,7 +110,7 @@ def _change_of(table: Table, change: TableChange) -> Alteration:
     match change:
         case SetProperties(properties):
             return SetOptions(options_of(properties))
-        case AddColumn():
+        case AddColumn() | AddColumns():
             return change
         case _:
             declared = {name.lower(): name for name in table.schema.names}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from lakewarden.catalog.evolution import AddColumn, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
+from lakewarden.catalog.evolution import AddColumn, AddColumns, DropColumn, ModifyColumn, RenameColumn, SetDefault, SetNullable
 from lakewarden.catalog.model import Column
 from lakewarden.sql.statements.base import OnTable, Pairs, Ref, Statement
 
@@ -38,7 +38,7 @@ class SetProperties:
     properties: Pairs
 
 
-TableChange = AddColumn | DropColumn | ModifyColumn | RenameColumn | SetNullable | SetDefault | SetProperties
+TableChange = AddColumn | AddColumns | DropColumn | ModifyColumn | RenameColumn | SetNullable | SetDefault | SetProperties
 
 
 @dataclass(frozen=True)
