@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
-from lakewarden.catalog.changes import add_table
+from lakewarden.catalog.changes import add_table, show_table
+from lakewarden.catalog.leases import under
 from lakewarden.catalog.model import Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare
@@ -66,3 +69,18 @@ def add_new(warehouse: Warehouse, table: Table, *, at_once: bool = False) -> Tab
     if begins_at_once(table) or (at_once and table.type == "SHARED"):
         begun(warehouse, catalog, table)
     return table
+
+
+@contextmanager
+def appearing(warehouse: Warehouse, table: Table) -> Iterator[None]:
+    """Creates a table that other callers see only once the block, which fills it, is done.
+
+    Until then the catalog has it as one whose drop has begun: what a crash, or an error in the block, leaves is removed by
+    whoever drops it, or takes its name next (`operations.procedures.drop.end_drop`).
+
+    Raises as `make_table`; and Conflict: another process holds the table's lock, or took it over.
+    """
+    with warehouse.locks.create().hold(table.name.namespace, table.name.name) as lease:
+        add_new(warehouse, replace(table, dropping=True))
+        yield
+        warehouse.catalog.change(under(lease, lambda catalog: show_table(catalog, table)))

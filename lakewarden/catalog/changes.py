@@ -134,6 +134,18 @@ def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     return replace(catalog, tables={**catalog.tables, table.name: table})
 
 
+def show_table(catalog: Catalog, table: Table) -> Catalog:
+    """Shows a table that was added as one whose drop has begun, with what was written to it meanwhile.
+
+    Raises:
+        NotFound: it was dropped.
+    """
+    there = catalog.tables.get(table.name)
+    if there is None or there.id != table.id:
+        raise NotFound(f"{table.name} was dropped while it was filled; create it again")
+    return replace(catalog, tables={**catalog.tables, table.name: replace(there, dropping=False)})
+
+
 def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
     """Hides the table from all callers; `drop_table` follows when its data is gone. Idempotent.
 

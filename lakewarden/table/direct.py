@@ -40,6 +40,8 @@ class DirectWrites:
 
     warehouse: Warehouse
     table: Table
+    hidden: bool = False
+    """Whether no other caller sees the table yet."""
 
     def append(self, given: Given, *, once: Once | None = None) -> DirectResult:
         """Adds rows to a table without a primary key.
@@ -146,7 +148,7 @@ class DirectWrites:
         return None if once is None else replace(once, app=transaction_app(self.table.id, once.app))
 
     def _run(self, write: DirectWrite) -> DirectResult:
-        return DirectRun(self.warehouse, self.table, write).run()
+        return DirectRun(self.warehouse, self.table, write, hidden=self.hidden).run()
 
     def _drain(self) -> None:
         """Raises:

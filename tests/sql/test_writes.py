@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Lakehouse
-from lakewarden.errors import Conflict, ConstraintViolation
+from lakewarden.admin import create_table
+from lakewarden.errors import Conflict, ConstraintViolation, NotFound
+from lakewarden.sql.handlers import create_as
 from lakewarden.sql.results import Affected, Rows
 from lakewarden.sql.session import SqlSession, open_session
 from lakewarden.table.direct import DirectWrites
@@ -141,6 +144,61 @@ def test_a_table_that_cannot_be_filled_from_its_query_is_not_left(lake: Lakehous
     with pytest.raises(Conflict, match="kept writing"):
         lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
     assert rows(lake, "SELECT table_name FROM system.tables ORDER BY 1") == ["mine", "t"]
+
+
+class Died(BaseException):
+    """The process was killed here."""
+
+
+@pytest.mark.parametrize("table", ["TABLE", "USER TABLE"])
+@pytest.mark.parametrize("at", ["filling", "filled"])
+def test_a_table_that_dies_before_it_has_its_rows_never_appeared(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, table: str, at: str
+) -> None:
+    def dies(*_: object) -> None:
+        raise Died
+
+    text = f"CREATE {table} app.new PRIMARY KEY (a) AS SELECT 1 AS a"
+    with monkeypatch.context() as patched:
+        patched.setattr(*((create_as, "_fill") if at == "filling" else (create_table, "show_table")), dies)
+        with pytest.raises(Died):
+            lake.sql(text)
+    assert rows(lake, "SELECT table_name FROM system.tables ORDER BY 1") == ["mine", "t"]
+    with pytest.raises(NotFound):
+        lake.sql("SELECT * FROM app.new")
+    lake.sql(text)
+    assert rows(lake, "SELECT a FROM app.new") == [1]
+    lake.flush("app.new")
+    assert not [finding for finding in lake.check() if not finding.passed]
+
+
+@pytest.mark.parametrize("drop", [True, False], ids=["dropped", "as it is"])
+def test_the_name_of_a_table_that_died_is_free(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, drop: bool) -> None:
+    def dies(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(create_table, "show_table", dies)
+        with pytest.raises(Died):
+            lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
+    if drop:
+        lake.drop_table("app.new")
+    lake.sql("CREATE TABLE app.new (id INT PRIMARY KEY)")
+    assert rows(lake, "SELECT id FROM app.new") == []
+
+
+def test_nobody_sees_a_table_before_its_rows(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    fill = create_as._fill
+
+    def looks(*given: Any) -> None:
+        seen.extend(rows(lake, "SELECT table_name FROM system.tables ORDER BY 1"))
+        fill(*given)
+        seen.extend(rows(lake, "SELECT table_name FROM system.tables ORDER BY 1"))
+
+    monkeypatch.setattr(create_as, "_fill", looks)
+    lake.sql("CREATE TABLE app.new AS SELECT 1 AS a")
+    assert seen == ["mine", "t"] * 2
 
 
 def test_rows_of_a_partitioned_table_are_in_the_directories_of_their_values(lake: Lakehouse, k3: SqlSession) -> None:

@@ -20,7 +20,6 @@ from lakewarden.operations.floors import Noted, Standing, check_floor, known_of,
 from lakewarden.operations.presence import Presence
 from lakewarden.operations.upkeep.rules import Rules
 from lakewarden.report import ScopeReport
-from lakewarden.scope import Scope
 from lakewarden.state.job import new_job_id
 from lakewarden.storage.durability import sync
 from lakewarden.storage.steps import alone
@@ -31,8 +30,12 @@ from lakewarden.warehouse import Warehouse, find_table
 class DirectRun:
     """One direct write into a table, from its look at the catalog until it is durable and noted."""
 
-    def __init__(self, warehouse: Warehouse, table: Table, write: DirectWrite, reach: Reach = no_faults) -> None:
-        """Raises:
+    def __init__(
+        self, warehouse: Warehouse, table: Table, write: DirectWrite, reach: Reach = no_faults, *, hidden: bool = False
+    ) -> None:
+        """`hidden`: the table is about to appear with the rows of this write (admin/create_table).
+
+        Raises:
         Unsupported: not a SHARED table.
         NotFound: the table was dropped.
         FailedPrecondition: the engine of its namespace is disabled.
@@ -45,6 +48,7 @@ class DirectRun:
         self._table = table
         self._write = write
         self._reach = reach
+        self._hidden = hidden
         self._job_id = new_job_id("write", warehouse.clock, warehouse.new_id)
         self._planned_at = warehouse.clock()
         self._target = self._look()
@@ -108,12 +112,13 @@ class DirectRun:
 
     def _look(self) -> ScopeTarget:
         catalog = self._warehouse.catalog.read()
-        table = find_table(catalog, self._table.name)
+        there = catalog.tables.get(self._table.name)
+        table = there if self._hidden and there is not None else find_table(catalog, self._table.name)
         if table.id != self._table.id:
             raise NotFound(f"{table.name} was dropped, and another table now has its name: open it again")
         require_active(catalog, table.name)
         self._warehouse.check_open(catalog, table, None)
-        return self._warehouse.target(catalog, Scope(table.name, None))
+        return self._warehouse.target_of(catalog, table, None)
 
     def _still(self) -> None:
         """Called for each version that a commit is to follow. A drop that begins after it fences what is committed.

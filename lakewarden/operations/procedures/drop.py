@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from lakewarden.catalog.pipelines import drop_blank
-from lakewarden.errors import NotFound
+from lakewarden.errors import AlreadyExists, NotFound
 from lakewarden.operations.drop import drop
 from lakewarden.operations.plans.removals import check_standing, plan_drop
 from lakewarden.operations.plans.store import DoneBy
@@ -35,6 +36,28 @@ def drop_now(at: Workplace, name: TableName) -> None:
     NotFound: there is no such table.
     """
     _drop(at, Request("drop", (str(name),)), None, lambda: None)
+
+
+def end_drop(at: Workplace, name: TableName) -> None:
+    """Removes what an interrupted drop left under a name, or a table that died before it appeared (admin/create_table); nothing
+    where a table is there, or none.
+
+    Raises:
+        Conflict: another process is at it.
+    """
+
+    def still() -> None:
+        if not _is_hidden(at, name):
+            raise AlreadyExists(f"table {name} has appeared meanwhile")
+
+    if _is_hidden(at, name):
+        with suppress(AlreadyExists, NotFound):
+            _drop(at, Request("drop", (str(name),)), None, still)
+
+
+def _is_hidden(at: Workplace, name: TableName) -> bool:
+    table = at.warehouse.catalog.read().tables.get(name)
+    return table is not None and table.dropping
 
 
 def _drop(at: Workplace, request: Request, job_id: str | None, still: Callable[[], None]) -> list[ScopeReport]:

@@ -1,16 +1,17 @@
-"""Executes CREATE TABLE … AS: the query runs and its rows are checked before there is a table."""
+"""Executes CREATE TABLE … AS: the query runs and its rows are checked before there is a table, which appears with its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from lakewarden.admin.create_table import add_new, new_table
+from lakewarden.admin.create_table import appearing, new_table
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, LakewardenError, Unsupported
-from lakewarden.operations.procedures.drop import drop_now
+from lakewarden.operations.procedures.drop import end_drop
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.define import options_of
 from lakewarden.sql.handlers.writing.inferred import inferred_columns
@@ -30,7 +31,8 @@ def create_table_as(context: Context, statement: CreateTableAs) -> Done:
     kind = check_type(statement.type)
     if kind == "STREAM":
         raise Unsupported(f"{name}: a STREAM table is created with its columns, not from a query")
-    if name in context.catalog.tables:
+    there = context.catalog.tables.get(name)
+    if there is not None and not there.dropping:
         if statement.if_not_exists:
             return Done(f"table {name} already exists")
         raise AlreadyExists(f"table {name} already exists; INSERT INTO … SELECT adds rows to it")
@@ -39,11 +41,13 @@ def create_table_as(context: Context, statement: CreateTableAs) -> Done:
     key, partition_by = (_as_named(found.columns, names) for names in (statement.primary_key, statement.partition_by))
     table = new_table(context.warehouse, name, kind, columns, key, options_of(statement.options), partition_by)
     rows = _completed(context, table, found)
-    add_new(context.warehouse, table)
+    at = context.services.operator().workplace
+    end_drop(at, name)
     try:
-        _fill(context, table, rows)
+        with appearing(context.warehouse, table):
+            _fill(context, table, rows)
     except LakewardenError:
-        drop_now(context.services.operator().workplace, name)
+        end_drop(at, name)
         raise
     return Done(f"table {name} created with {rows.num_rows} {'row' if rows.num_rows == 1 else 'rows'}")
 
@@ -63,7 +67,7 @@ def _completed(context: Context, table: Table, found: Rows) -> pa.Table:
 def _fill(context: Context, table: Table, rows: pa.Table) -> None:
     client = _client(context, table)
     if table.type == "SHARED":
-        client.direct.overwrite([rows])
+        replace(client.direct, hidden=True).overwrite([rows])
     else:
         client.write(rows, user=context.owner(table))
 

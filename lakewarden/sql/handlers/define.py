@@ -22,7 +22,7 @@ from lakewarden.catalog.options import check_type, ignored_options
 from lakewarden.catalog.users import UserChange
 from lakewarden.connection import Connection
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound
-from lakewarden.operations.procedures.drop import drop_now
+from lakewarden.operations.procedures.drop import drop_now, end_drop
 from lakewarden.specs import Request
 from lakewarden.sql.context import Context
 from lakewarden.sql.handlers.plans import planned
@@ -65,6 +65,8 @@ def create_table(context: Context, statement: CreateTable) -> Done:
     catalog = context.catalog
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return Done(f"table {name} already exists")
+    if name in catalog.tables and catalog.tables[name].dropping:
+        end_drop(context.services.operator().workplace, name)
     kind = check_type(statement.type)
     options = options_of(statement.options)
     key, partition_by = _declared(statement, statement.primary_key), _declared(statement, statement.partition_by)
