@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 from deltalake import DeltaTable
 
@@ -59,7 +59,8 @@ class KeptVersion:
         if read is None:
             return None
         try:
-            low, high = ([_read(read, each.get(end, {}).get(column)) for each in self._parsed] for end in _ENDS)
+            low = [_read(read, each.lowest.get(column)) for each in self._parsed]
+            high = [_read(read, each.highest.get(column)) for each in self._parsed]
         except (ValueError, TypeError, ArithmeticError):  # another writer's form: nothing is excluded by it
             return None
         return low, high
@@ -84,14 +85,19 @@ class KeptVersion:
         return DeltaRsVersion(self._location, delta)
 
     @cached_property
-    def _parsed(self) -> list[dict[str, dict[str, Any]]]:
+    def _parsed(self) -> list[_Ends]:
         stats = self.stats
         return [_exactly(stats.get(file.path, "{}")) for file in self.files]
 
 
-_ENDS = ("minValues", "maxValues")
+class _Ends(msgspec.Struct, frozen=True):
+    """Of a file's statistics, its lowest and highest values by column."""
 
-_exactly = json.JSONDecoder(parse_float=Decimal).decode
+    lowest: dict[str, Any] = msgspec.field(name="minValues", default_factory=dict)
+    highest: dict[str, Any] = msgspec.field(name="maxValues", default_factory=dict)
+
+
+_exactly = msgspec.json.Decoder(_Ends, float_hook=Decimal).decode
 
 
 @lru_cache(maxsize=1024)

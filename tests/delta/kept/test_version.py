@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.delta.kept.version import KeptVersion
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.target import ScopeTarget
@@ -82,6 +83,16 @@ def test_statistics_that_delta_rs_read_are_kept_alike(tmp_path: Path) -> None:
     flush(scope, [_row(5)], first_seq=10)
     again = {name: _ends(_known(scope), name) for name in _TYPES.names}
     assert {name: ends and ends[0] for name, ends in again.items()} == {name: ends and ends[0] for name, ends in written.items()}
+
+
+@pytest.mark.parametrize("stats", ['{"minValues":null}', '{"minValues":{"id":NaN}}', '{"minValues":{"id":"one"}}', "[]", "{"])
+def test_statistics_in_a_form_of_others_exclude_nothing(tmp_path: Path, stats: str) -> None:
+    scope = replace(target(tmp_path / "t", PEOPLE), manifest_key=KEY)
+    flush(scope, [{"id": 1}])
+    snapshot = _known(scope).snapshot(scope.app_id)
+    theirs = replace(snapshot, stats=dict.fromkeys(snapshot.stats or {}, stats))
+    assert KeptVersion(scope.location, snapshot).bounds("id") == ([1], [1])
+    assert KeptVersion(scope.location, theirs).bounds("id") is None
 
 
 def _ends(table: ScopeTable, name: str) -> list[tuple[object, object]] | None:
