@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.connection import Location
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.operations.fanout import Run, failed_report
 from lakewarden.operations.maintain import maintain_targets
 from lakewarden.operations.plans.scope_options import ScopeOptions
@@ -31,8 +31,11 @@ RoundOf = Callable[[Table], Round | None]
 QUIET = "scopes_quiet"
 """The metric of a report on scopes that were not opened: how many."""
 
+FAILED = "scopes_failed"
+"""The metric of one report on the many scopes of a table that failed for the same reason."""
+
 _LISTED = 100
-"""Quiet scopes of a table that are reported one by one."""
+"""Scopes of a table that are quiet, or that failed for the same reason, which are reported one by one."""
 
 
 def maintain(
@@ -50,8 +53,8 @@ def maintain(
     """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
     Scopes in which nothing is to do, by what the state knows, are not opened; where a table has many of them, one report counts
-    them. A request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read fail, and
-    those of the others are done.
+    them. A request with `look`, or for one user, opens each scope. The scopes of a table whose floor cannot be read fail, as do
+    those on a storage that is away, in one report where they are many; those of the others are done.
 
     Raises:
         NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
@@ -92,17 +95,32 @@ def _chosen(
     need: Need | None,
     going_round: Round | None,
 ) -> _Chosen:
-    """Where the table's floor cannot be read, none is opened, and each is reported as failed."""
-    away = Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away
+    """Where the table's floor cannot be read or its storage is away, none is opened, and each is reported as failed."""
+    away = list(Presence.among([warehouse.root(catalog.storages[table.options.storage_id])]).away.values())
+    if away and not table.options.use_user_storage:
+        return _Chosen([], _failed(warehouse, catalog, table, options, away[0]))
     try:
-        if need is None or away:  # nothing is quiet on a storage that is away: each of its scopes fails
+        if need is None or away:  # nothing is quiet on a storage that is away; users may have others
             return _Chosen(targets_of(warehouse, catalog, [str(table.name)], None))
         found = select(warehouse, catalog, table, need, RollingLook.of(warehouse), going_round=going_round)
         targets = [warehouse.target(catalog, Scope(table.name, user)) for user in sorted(found.users, key=str)]
         return _Chosen(targets, _report(warehouse, catalog, table, options, found), found.turn)
     except Corrupt as error:
-        held = (warehouse.bare_target(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None))
-        return _Chosen([], [failed_report(each, options.operation, error, warehouse.clock()) for each in held])
+        return _Chosen([], _failed(warehouse, catalog, table, options, error))
+
+
+def _failed(
+    warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, error: LakewardenError
+) -> list[ScopeReport]:
+    """A failed report for each scope of the table; of many, one that counts them."""
+    scopes, now = scopes_of(warehouse, table, None), warehouse.clock()
+    listed = [warehouse.bare_target(catalog, table, scope.user) for scope in scopes[:_LISTED]]
+    reports = [failed_report(target, options.operation, error, now) for target in listed]
+    if len(scopes) <= _LISTED:
+        return reports
+    place = warehouse.location(catalog.storages[table.options.storage_id])
+    reason = f"{len(scopes)} scopes: {reports[0].reason}"
+    return [replace(reports[0], scope=Scope(table.name), location=place, reason=reason, metrics={FAILED: len(scopes)})]
 
 
 def _report(warehouse: Warehouse, catalog: Catalog, table: Table, options: ScopeOptions, found: Selected) -> list[ScopeReport]:

@@ -15,6 +15,7 @@ from lakewarden.connection import Location
 from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.operations.fanout import R, Sized, T, in_process
 from lakewarden.operations.flush.run import FlushTask, flush_scopes
+from lakewarden.operations.whole_tables import FAILED
 from lakewarden.report import ScopeReport
 from lakewarden.state.certificates import certificates
 from lakewarden.storage.open import open_store
@@ -152,6 +153,24 @@ def test_a_disk_that_was_away_in_the_middle_of_a_flush_settles_nothing(
     assert _codes(reports) == ["STORAGE_UNAVAILABLE"]
     assert strong(table, "u") == {1: "first", 2: "second"}
     assert _codes(lake.flush()) == ["done"]
+
+
+@pytest.mark.parametrize("listed", [2, 100])
+def test_the_scopes_of_a_storage_that_is_away_fail_in_one_report_where_they_are_many(
+    lake: Lakehouse, table: TableClient, mounted: Disk, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    monkeypatch.setattr("lakewarden.operations.whole_tables._LISTED", listed)
+    for user in ("v", "w"):
+        table.write(notes({1: "first"}), user=user)
+    lake.flush()
+    mounted.unmount()
+    for reports in (lake.compact(), lake.optimize(dry_run=True), lake.vacuum(dry_run=False)):
+        assert {*_codes(reports)} == {"STORAGE_UNAVAILABLE"}
+        shown = [(report.scope.user, report.metrics.get(FAILED)) for report in reports]
+        assert shown == ([(None, 3)] if listed == 2 else [(user, None) for user in "uvw"])
+    assert _is_empty(mounted)
+    mounted.mount()
+    assert {*_codes(lake.compact())} == {"skipped"}
 
 
 def test_nothing_is_certified_of_a_storage_that_is_away(lake: Lakehouse, table: TableClient, mounted: Disk) -> None:
