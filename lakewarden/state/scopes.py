@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from lakewarden.clock import NewId
 from lakewarden.errors import Conflict
-from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users
+from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _FOLD_AT = 64
@@ -65,7 +65,12 @@ class _Look:
 
     @property
     def users(self) -> frozenset[str]:
-        return self.folded.users.union(*(entry.users for entry in self.entries.values()))
+        return self.folded.users | self.entered
+
+    @property
+    def entered(self) -> frozenset[str]:
+        """Those of the entries."""
+        return frozenset[str]().union(*(entry.users for entry in self.entries.values()))
 
     def known(self, users: Collection[str]) -> frozenset[str]:
         """Returns those of the users who are in it."""
@@ -175,8 +180,7 @@ class ScopeRegistry:
             key = _fold_key(table_id, look.fold + 1)
             left = [stale for stale in look.stale if not _is_fold(stale)]
             try:
-                users = sorted(look.users - without)
-                self._store.create(key, pack_users(users, [*left, *look.entries], in_blocks=self._in_blocks))
+                self._store.create(key, self._folded(look, without, [*left, *look.entries]))
             except (AlreadyThere, Missing):
                 continue
             if _newest(self._keys(table_id)) != look.fold + 1:
@@ -185,6 +189,12 @@ class ScopeRegistry:
             self._store.delete([*look.stale, *look.entries, _fold_key(table_id, look.fold)])
             return
         raise Conflict(f"the list of scopes of table {table_id} was folded {_ATTEMPTS} times meanwhile; try again")
+
+    def _folded(self, look: _Look, without: frozenset[str], replaced: Collection[str]) -> bytes:
+        """The fold of what was looked at. Of a long list, only the lines that change are decoded. Raises as `users`."""
+        if self._in_blocks and isinstance(look.folded, LongList):
+            return repack_users(look.folded, look.entered - without, without, replaced)
+        return pack_users(sorted(look.users - without), replaced, in_blocks=self._in_blocks)
 
     def _read_steadily(self, table_id: str, of: Callable[[_Look], _T]) -> _T:
         """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""

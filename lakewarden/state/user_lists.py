@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 
 BLOCK = 4096
-"""Users of a line. A list of no more is short."""
+"""Users of a line at least, when it is made, and less than twice as many. A list of no more is short."""
 
 _FIRST_READ = 128 << 10
 """Holds a short list, or the first line of one with two million users and more."""
@@ -54,29 +54,52 @@ class LongList:
 
     def known(self, users: Collection[str]) -> frozenset[str]:
         """Those of the users who are in it; reads only lines that may have them. Raises as `users`."""
-        by_line: dict[int, list[str]] = {}
-        for user in users:
-            by_line.setdefault(bisect_right(self.firsts, user) - 1, []).append(user)
-        by_line.pop(-1, None)
+        by_line = self._by_line(users)
         if 2 * len(by_line) > len(self.firsts):
             return self.users.intersection(users)
         lines = ((self._lines(number, number + 1)[0], theirs) for number, theirs in by_line.items())
         return frozenset().union(*(line.intersection(theirs) for line, theirs in lines))
 
+    def changed(self, coming: Iterable[str], going: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """The lines of the list with some users more and others less, each with its first user. Only lines that change are
+        decoded. Raises as `users`."""
+        more, less = self._by_line(coming), self._by_line(going)
+        for number, data in enumerate(self._data(0, len(self.firsts))):
+            if number in more or number in less:
+                gone = frozenset(less.get(number, ()))
+                users = dict.fromkeys((*self._names(number, data), *more.get(number, ())))  # in order, so sorted at once
+                yield from _lines_of(sorted(user for user in users if user not in gone))
+            elif data.endswith(b"\n") and len(data) == self.ends[number + 1] - self.ends[number]:
+                yield self.firsts[number], data
+            else:
+                raise _unreadable(self.store, self.key, data)
+
+    def _by_line(self, users: Iterable[str]) -> dict[int, list[str]]:
+        """Each in the line where it is, or would be."""
+        found: dict[int, list[str]] = {}
+        for user in users:
+            found.setdefault(max(bisect_right(self.firsts, user) - 1, 0), []).append(user)
+        return found
+
     def _lines(self, first: int, last: int) -> list[frozenset[str]]:
+        return [self._line(first + number, data) for number, data in enumerate(self._data(first, last))]
+
+    def _data(self, first: int, last: int) -> list[bytes]:
         start = self.ends[first]
         data = self.store.get_range(self.key, start, self.ends[last] - start)
-        cuts = [end - start for end in self.ends[first : last + 1]]
-        return [self._line(first + number, data[one:other]) for number, (one, other) in enumerate(pairwise(cuts))]
+        return [data[one - start : other - start] for one, other in pairwise(self.ends[first : last + 1])]
 
     def _line(self, number: int, data: bytes) -> frozenset[str]:
+        return frozenset(self._names(number, data))
+
+    def _names(self, number: int, data: bytes) -> list[str]:
         try:
             names: list[str] = json.loads(data)
         except ValueError as error:
             raise _unreadable(self.store, self.key, data) from error
         if not names or names[0] != self.firsts[number]:
             raise _unreadable(self.store, self.key, data)
-        return frozenset(names)
+        return names
 
 
 def pack_users(users: Sequence[str], replaced: Collection[str] | None, *, in_blocks: bool) -> bytes:
@@ -88,10 +111,27 @@ def pack_users(users: Sequence[str], replaced: Collection[str] | None, *, in_blo
     """
     if not in_blocks or len(users) <= BLOCK:
         return _encoded(users if replaced is None else {"users": users, "entries": sorted(replaced)})
-    blocks = [users[start : start + BLOCK] for start in range(0, len(users), BLOCK)]
-    lines = [_encoded(block) + b"\n" for block in blocks]
-    head = {"firsts": [block[0] for block in blocks], "sizes": [len(line) for line in lines], "entries": sorted(replaced or ())}
-    return b"".join((_encoded(head), b"\n", *lines))
+    return _packed(_lines_of(users), replaced or ())
+
+
+def repack_users(before: LongList, coming: Collection[str], going: Collection[str], replaced: Collection[str]) -> bytes:
+    """As `pack_users` of a long list with some users more and others less. Raises as `LongList.users`."""
+    return _packed(before.changed(coming, going), replaced)
+
+
+def _packed(lines: Iterable[tuple[str, bytes]], replaced: Collection[str]) -> bytes:
+    blocks = list(lines)
+    if not blocks:
+        return pack_users((), replaced, in_blocks=True)
+    head = {"firsts": [first for first, _ in blocks], "sizes": [len(line) for _, line in blocks], "entries": sorted(replaced)}
+    return b"".join((_encoded(head), b"\n", *(line for _, line in blocks)))
+
+
+def _lines_of(users: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Lines of even length, each with its first user: so one more or less does not make a line of one."""
+    size = -(-len(users) // max(len(users) // BLOCK, 1)) or 1
+    blocks = (users[start : start + size] for start in range(0, len(users), size))
+    return ((block[0], _encoded(block) + b"\n") for block in blocks)
 
 
 def _encoded(value: object) -> bytes:

@@ -77,6 +77,32 @@ def test_a_repair_on_an_object_store(damaged: Scene, state: State) -> None:
     test_a_repair_brings_back_what_is_left(damaged, state)
 
 
+@pytest.mark.parametrize("store", ["minio"], indirect=True)
+@pytest.mark.parametrize("gone", ["one", "all"])
+def test_a_settled_segment_that_waits_for_its_removal_is_not_missed(warehouse_uri: str, gone: str) -> None:
+    """An object store keeps a few of them for a while (`log.objects.clean`). Whichever are lost, with rows pending above them."""
+    scene = Scene(path_of(warehouse_uri).parent)
+    scene.begin()
+    scene.write(_OTHERS, OTHER)
+    for key in (1, 2):
+        scene.write({key: "a"})
+        scene.flush()
+    settled = scene.segments()
+    assert len(settled) == 3
+    scene.write({3: "b"})
+    for each in settled[1:2] if gone == "one" else settled:
+        each.unlink()
+
+    assert {name: _said(door, scene) for name, door in _DOORS.items() if name in ("read", "check")} == {
+        "read": "rows",
+        "check": "passes",
+    }
+    assert {one.outcome for one in scene.lake().repair()} == {"skipped"}
+    _sound(scene, {1: "a", 2: "a", 3: "b"})
+    for lake in scene.lakes:
+        lake.close()
+
+
 def _mount(scene: Scene, state: State) -> None:
     if state.item == 3:
         scene.put_back(scene.root / f"backup-{scene.cold.name}", scene.cold)

@@ -6,14 +6,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lakewarden.clock import random_id
 from lakewarden.errors import Corrupt
 from lakewarden.state import user_lists
 from lakewarden.state.scopes import ScopeRegistry
-from lakewarden.state.user_lists import LongList, pack_users, read_users
+from lakewarden.state.user_lists import LongList, ShortList, pack_users, read_users, repack_users
 from lakewarden.storage.local import LocalObjects
 from lakewarden.verify.contents import named_in_state
+from tests.fixtures.examples import examples
 
 USERS = [f"u{number:03}" for number in range(100)]
 
@@ -51,6 +54,36 @@ def test_every_user_is_found_and_no_other(lists: Counting) -> None:
     assert [found.known([user]) for user in USERS] == [{user} for user in USERS]
     assert found.known(["", "u", "u0041", "u099a", "z", "u007"]) == {"u007"}
     assert found.known([]) == frozenset()
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    coming=st.sets(st.sampled_from([*USERS, "", "a", "u0041", "u055x", "u05", "z", "Ü"])), going=st.sets(st.sampled_from(USERS))
+)
+def test_a_long_list_changes_line_by_line(lists: Counting, coming: set[str], going: set[str]) -> None:
+    lists.delete(["l", "n"])
+    before = _long(lists, pack_users(USERS, None, in_blocks=True))
+    lists.create("n", repack_users(before, coming, going, ["e"]))
+    after, expected = read_users(lists, "n"), {*USERS, *coming} - going
+    assert after.users == expected
+    assert after.replaced == {"e"}
+    assert after.known([*coming, *going]) == coming - going
+
+
+def test_a_long_list_that_grows_has_more_lines_and_one_that_is_emptied_none(lists: Counting) -> None:
+    grown = repack_users(_long(lists, pack_users(USERS, None, in_blocks=True)), [f"u0000{n}" for n in range(40)], (), ())
+    lists.create("grown", grown)
+    found = read_users(lists, "grown")
+    assert isinstance(found, LongList)
+    assert len(found.firsts) == 19 + 45 // 5
+    lists.create("empty", repack_users(found, (), found.users, ()))
+    assert read_users(lists, "empty") == ShortList()
+
+
+def test_a_line_that_was_cut_off_is_in_no_fold(lists: Counting) -> None:
+    found = _long(lists, pack_users(USERS, None, in_blocks=True)[:-3])
+    with pytest.raises(Corrupt, match=r"/l is not a list of users"):
+        repack_users(found, ["u007x"], (), ())
 
 
 def test_a_search_reads_the_lines_that_may_have_the_users(lists: Counting) -> None:
@@ -102,6 +135,6 @@ def test_a_warehouse_of_an_older_format_gets_no_blocks(lists: Counting) -> None:
 
 def test_the_search_for_what_an_erasure_left_reads_every_line() -> None:
     data = pack_users([f"u{number:06}" for number in range(10_000)], None, in_blocks=True)
-    assert data.count(b"\n") == 4
-    assert all(named_in_state("scopes", data, f"u{number:06}") for number in (0, 4096, 9_999))
+    assert data.count(b"\n") == 3
+    assert all(named_in_state("scopes", data, f"u{number:06}") for number in (0, 4_999, 5_000, 9_999))
     assert not named_in_state("scopes", data, "nobody")
