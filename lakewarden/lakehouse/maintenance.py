@@ -97,7 +97,8 @@ class Maintenance:
         """Folds each scope's newest small files into one.
 
         Over whole tables, this opens the scopes that may need it, by what the state knows of them. The others are
-        `skipped`, with the metric `scopes_quiet`: more than a hundred of a table in one report. Optimize and vacuum do the same.
+        `skipped`, with the metric `scopes_quiet`: more than a hundred of a table in one report. So are those of a storage that is
+        away, with `scopes_failed`. Optimize and vacuum do the same.
 
         Args:
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
