@@ -80,8 +80,6 @@ def _outcome(task: Task, connection: socket.socket, file: io.IOBase) -> Outcome:
         return Outcome(code=error.code, reason=_text(error.message))
     except MemoryError:
         return Outcome(code=Unsupported.code, reason=_text(memory_over(task)))
-    except (EOFError, ConnectionError):
-        raise  # the other side is gone
     except OSError as error:
         if error.errno != errno.EFBIG:
             return Outcome(code=Unsupported.code, reason=_text(f"the template failed: {error!r}"))
@@ -110,8 +108,11 @@ def _rows(template: Template[Any], options: object, task: Task, connection: sock
 
 
 def _fetched(connection: socket.socket, start: int, length: int) -> bytes:
-    frames.send(connection, messages.packed(Wanted(start, length)), last=False)
-    return frames.receive(connection, length).payload.to_pybytes()
+    try:
+        frames.send(connection, messages.packed(Wanted(start, length)), last=False)
+        return frames.receive(connection, length).payload.to_pybytes()
+    except (EOFError, ConnectionError):
+        os._exit(0)  # the other side is gone; a template would take it for its object's end
 
 
 def memory_over(task: Task) -> str:

@@ -36,6 +36,7 @@ def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator
             page_checksum_verification=True,
         )
         source.check_columns(len(file.schema_arrow))
+    read = 0
     for group in range(file.num_row_groups):
         facts = file.metadata.row_group(group)
         rows = _BATCH_BYTES * max(facts.num_rows, 1) // max(facts.total_byte_size, 1)
@@ -45,7 +46,10 @@ def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator
                 batch = next(batches, None)
             if batch is None:
                 break
+            read += batch.num_rows
             yield batch
+    if read != file.metadata.num_rows:
+        raise InvalidArgument(f"not a Parquet file that can be read: it holds {read:,} rows and names {file.metadata.num_rows:,}")
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The template `documents`: the text of pdf, docx, html, md and txt, in chunks."""
