@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from lakewarden import errors as family
 from lakewarden.access import rights
@@ -14,6 +15,13 @@ from lakewarden.access.roles import ROLES
 from lakewarden.catalog import types
 from lakewarden.catalog.types import NO_KEY, ColumnType
 from lakewarden.errors import LakewardenError, Terminal, Transient
+from lakewarden.pipelines.templates.avro_files import AVRO
+from lakewarden.pipelines.templates.csv_files import CSV
+from lakewarden.pipelines.templates.documents.template import DOCUMENTS
+from lakewarden.pipelines.templates.json_files import JSON
+from lakewarden.pipelines.templates.options import described_options
+from lakewarden.pipelines.templates.parquet_files import PARQUET
+from lakewarden.pipelines.templates.template import Template
 from lakewarden.settings import described_settings
 from lakewarden.specs import SPECS
 from lakewarden.sql.query_engine.bounded import CHARACTERS, ELEMENTS, MOST_CHARACTERS, MOST_ELEMENTS, MOST_STEPS, PATTERNS, STEPS
@@ -28,6 +36,8 @@ from tests.mutations.listed import Mutation, Result
 from tests.mutations.listed import mutations as listed
 from tests.mutations.listed import results as found
 from tests.repair.states import STATES
+
+SHIPPED: tuple[Template[Any], ...] = (CSV, JSON, PARQUET, AVRO, DOCUMENTS)
 
 _REFERENCE = Path(__file__).parent / "reference"
 
@@ -44,6 +54,7 @@ def pages() -> dict[Path, str]:
         _REFERENCE / "mutations.md": _page("Mutations", "tests/mutations/", mutations()),
         _REFERENCE / "operations.md": _page("Operations", "lakewarden/specs.py", operations()),
         _REFERENCE / "statements.md": _page("SQL statements", "lakewarden/sql/specs.py", statements()),
+        _REFERENCE / "templates.md": _page("Templates", "lakewarden/pipelines/templates/", templates()),
         _REFERENCE / "types.md": _page("Column types", "lakewarden/catalog/types.py", column_types()),
         _REFERENCE / "writes.md": _page("How statements write", "lakewarden/sql/shapes/table.py", writes()),
     }
@@ -255,6 +266,19 @@ def _seen_by(mutation: Mutation, result: Result | None) -> str:
     if result is None or result.digest != mutation.digest:
         return "not tried since it was changed"
     return f"`{result.seen_by.removeprefix('tests/')}`" if result.seen_by else "**none**"
+
+
+def templates() -> Iterator[str]:
+    yield "Options are given in `WITH (…)`, by name in any case. A text may stand for a number, a truth value, or a list of one."
+    for template in SHIPPED:
+        yield from ("", f"## {template.name}", "", inspect.getdoc(inspect.getmodule(template.read)) or "", "")
+        extensions = ", ".join(f"`.{each}`" for each in template.accepted_extensions)
+        yield f"Extensions: {extensions}."
+        if options := list(described_options(template)):
+            yield ""
+            yield from _table("option", "default", "what it does")
+            for option in options:
+                yield _row(f"`{option.name}`", _default(option.default), option.description)
 
 
 def _page(title: str, source: str, lines: Iterator[str]) -> str:
