@@ -193,6 +193,13 @@ class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     batch_bytes: Annotated[int, Meta(ge=1, description="Bytes of the objects above which an ingest begins another commit.")] = (
         4 << 30
     )
+    workers: Annotated[int, Meta(ge=1, le=64, description="Processes of an ingest that read objects at the same time.")] = 2
+    object_memory_bytes: Annotated[
+        int, Meta(ge=64 << 20, description="Memory that the reading of one object may take; more makes it a reject.")
+    ] = 512 << 20
+    object_seconds: Annotated[
+        float, Meta(gt=0, description="Seconds that the reading of an object may take, without the store's; more for large ones.")
+    ] = 120.0
 
 
 class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

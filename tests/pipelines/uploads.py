@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from lakewarden import Lakehouse
+from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.faults import Reach, no_faults
-from lakewarden.pipelines.ingest.here import read_here
+from lakewarden.pipelines.ingest.reading import Reading, ReadRows, Refused
 from lakewarden.pipelines.ingest.report import IngestReport
 from lakewarden.pipelines.ingest.run import Ingest, IngestRequest
+from lakewarden.pipelines.ledger.entries import Offered
+from lakewarden.pipelines.templates.fitting import Fitting
+from lakewarden.pipelines.templates.object_file import ObjectFile
+from lakewarden.pipelines.templates.options import parse_options
+from lakewarden.pipelines.templates.registry import template_named
+from lakewarden.pipelines.templates.template import Columns
 from lakewarden.scope import TableName
 from lakewarden.sql.results import Rows
+from lakewarden.storage.sources.uploaded import Source, Uploaded
 
 NAME = TableName("n", "t")
 
@@ -53,6 +64,26 @@ def ingest(
 ) -> IngestReport:
     request = IngestRequest(NAME, objects or None, force=bool(objects) if force is None else force, limit=limit)
     return Ingest(lake.warehouse, request, read_here, "IN-1", reach).run()
+
+
+def read_here(source: Source, pipeline: Pipeline, objects: Sequence[Offered], directory: Path) -> Reading:
+    """In this process, without the bounds: a child process takes longer to start than most tests."""
+    template = template_named(pipeline.template)
+    options = parse_options(template, json.loads(pipeline.options))
+
+    def read(uploaded: Uploaded, columns: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows | Refused:
+        fit = Fitting(columns)
+        writer: pa.ipc.RecordBatchStreamWriter | None = None
+        with pa.OSFile(str(into), "wb") as sink:
+            for batch in template.read(ObjectFile(uploaded.key, uploaded.size, ranges), options, columns):
+                fitted = fit(batch)
+                writer = writer or pa.ipc.new_stream(sink, fitted.schema)
+                writer.write_batch(fitted)
+            if writer is not None:
+                writer.close()
+        return ReadRows(fit.rows, fit.columns if fit.rows else {}, into)
+
+    return Reading(source, read, lambda work, numbers: [work(number) for number in numbers], directory, objects)
 
 
 def table(lake: Lakehouse, columns: str = "id, name") -> list[tuple[object, ...]]:

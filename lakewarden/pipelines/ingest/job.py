@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakewarden.errors import LakewardenError
 from lakewarden.operations.procedures.workplace import Workplace
-from lakewarden.pipelines.ingest.here import read_here
+from lakewarden.pipelines.ingest.bounded import bounded
 from lakewarden.pipelines.ingest.report import IngestReport
 from lakewarden.pipelines.ingest.run import Ingest, IngestRequest
 
@@ -18,9 +18,9 @@ def ingest(at: Workplace, request: IngestRequest, job_id: str | None = None) -> 
     started = at.warehouse.clock()
     own = job_id or at.new_job_id("ingest")
     parameters = {"tables": str(request.table), "objects": str(len(request.objects)) if request.objects else "new"}
-    work = Ingest(at.warehouse, request, read_here, own)
     try:
-        report = work.run()
+        with bounded(at.warehouse.settings.pipelines) as read:
+            report = Ingest(at.warehouse, request, read, own).run()
     except LakewardenError as error:
         if job_id is None:
             at.jobs.keep("ingest", own, started, parameters, "failed", error.message)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
 from lakewarden.pipelines.ledger.entries import Offered
 from lakewarden.pipelines.templates.template import Columns
@@ -79,6 +80,10 @@ class Reading:
         except (InvalidArgument, StorageRefused) as error:
             return Refused(error.message)
         return found
+
+
+ReadWith = Callable[[Source, Pipeline, Sequence[Offered], Path], Reading]
+"""Prepares to read objects of a source, by the template of a pipeline, into files of a directory."""
 
 
 def _watched(ranges: Callable[[int, int], bytes], uploaded: Uploaded) -> Callable[[int, int], bytes]:

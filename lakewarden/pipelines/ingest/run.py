@@ -13,8 +13,7 @@ from lakewarden.catalog.pipelines import pipeline_of, rule_of, table_of
 from lakewarden.errors import FailedPrecondition, InvalidArgument
 from lakewarden.faults import Reach, no_faults
 from lakewarden.pipelines.ingest.attempt import Attempts
-from lakewarden.pipelines.ingest.here import ReadWith
-from lakewarden.pipelines.ingest.reading import Reading
+from lakewarden.pipelines.ingest.reading import Reading, ReadWith
 from lakewarden.pipelines.ingest.report import IngestReport, ObjectReport, Tally
 from lakewarden.pipelines.ledger.entries import Batch, Offered
 from lakewarden.pipelines.ledger.ledger import Ledger, LedgerView
