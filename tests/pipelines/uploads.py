@@ -55,7 +55,7 @@ def upload_to(directory: Path, objects: Mapping[str, str]) -> None:
         path = directory / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        moment = 1_700_000_000_000_000_000 + next(_ticks)
+        moment = 1_700_000_000_000_000_000 + next(_ticks) * 1_000_000
         os.utime(path, ns=(moment, moment))
 
 

@@ -1,0 +1,192 @@
+"""Uploads, deletions, ingests that die or meet, and triggers in any order, beside an oracle that keeps two dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden import Lakehouse
+from lakewarden.errors import FailedPrecondition, NotFound
+from lakewarden.faults import Reach, no_faults
+from tests.fixtures.bucket import fresh_place
+from tests.operations.steps import Died, dies, then
+from tests.pipelines.uploads import ingest, make, place, rejects, table, upload
+
+Name = Literal["a.csv", "b.csv", "c.csv", "d.txt"]
+KEYS: tuple[Name, ...] = ("a.csv", "b.csv", "c.csv", "d.txt")
+STEPS = ("planned", "batch", "read", "grown", "named", "committed", "rejects", "settled")
+
+
+@dataclass(frozen=True)
+class Upload:
+    key: Name
+    ids: tuple[int, ...]
+    """Of its rows; none of a file that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Remove:
+    key: Name
+
+
+@dataclass(frozen=True)
+class Ingest:
+    forced: Name | None
+    step: str
+    """Where it dies; or, as `meets …`, where another one runs; empty for neither."""
+
+
+def steps() -> st.SearchStrategy[str]:
+    return st.just("") | st.sampled_from(STEPS) | st.sampled_from(STEPS).map("meets {}".format)
+
+
+ACTS = st.lists(
+    st.builds(Upload, st.sampled_from(KEYS), st.lists(st.integers(0, 3), max_size=3).map(tuple))
+    | st.builds(Remove, st.sampled_from(KEYS))
+    | st.builds(Ingest, st.none() | st.sampled_from(KEYS), steps()),
+    max_size=8,
+)
+
+
+Objects = list[tuple[str, int]]
+"""Keys and numbers of uploads."""
+
+
+@dataclass
+class Oracle:
+    """What there is: objects, what was taken of each, rows, and a batch that nobody has finished."""
+
+    keyed: bool
+    objects: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    """By key, the number of the upload and the ids."""
+    known: dict[str, int] = field(default_factory=dict)
+    rows: dict[object, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By object, or of a keyed table by id: (id, number of the upload)."""
+    bad: set[str] = field(default_factory=set)
+    batches: int = 0
+    open: Objects | None = None
+    shaped: bool = False
+    hit: Callable[[str], object] = lambda _step: None
+    """Called at each step, as `reach` of an ingest is."""
+
+    def ingest(self, forced: str | None) -> None:
+        self._finish()
+        while new := self._new(forced):
+            batches = self.batches
+            self.hit("planned")
+            if batches != self.batches:  # by another that was met
+                self._finish()
+                continue
+            self.open = new
+            self.batches += 1
+            self.hit("batch")
+            self._finish()
+            return
+
+    def other(self) -> None:
+        """An ingest beside this one, which dies nowhere."""
+        self.ingest(None)
+
+    def _new(self, forced: str | None) -> Objects:
+        if forced is not None:
+            return [(forced, self.objects[forced][0])]
+        there = [(key, number) for key, (number, _) in self.objects.items() if key.endswith(".csv")]
+        return sorted((one for one in there if self.known.get(one[0]) != one[1]), key=lambda one: one[1])
+
+    def _finish(self) -> None:
+        batch = self.open
+        if batch is None:
+            return
+        self.hit("read")
+        self.shaped = self.shaped or any(self.objects[key][1] for key in self._there(batch))
+        self.hit("grown")
+        self.hit("named")
+        if self.open is not batch:
+            return  # another finished it
+        self.open = None
+        for key in self._there(batch):
+            self._take(key)
+        if self.shaped:
+            self.hit("committed")
+        self.hit("rejects")
+        self.hit("settled")
+
+    def _there(self, batch: Objects) -> list[str]:
+        return [key for key, number in batch if key in self.objects and self.objects[key][0] == number]
+
+    def _take(self, key: str) -> None:
+        number, ids = self.objects[key]
+        self.known[key] = number
+        self.bad.discard(key)
+        if not ids:
+            self.bad.add(key)
+            return
+        made = tuple((one, number) for one in ids)
+        if not self.keyed:
+            self.rows[key] = made
+        for one in made if self.keyed else ():
+            self.rows[one[0]] = (one,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keyed", [False, True])
+@given(acts=ACTS)
+def test_rows_are_those_of_the_oracle(keyed: bool, acts: list[Upload | Remove | Ingest]) -> None:
+    with fresh_place("disk") as directory, Lakehouse.open(f"{directory}/w") as lake:
+        make(lake, "PRIMARY_KEY = (id)" if keyed else "")
+        oracle = Oracle(keyed)
+        for number, act in enumerate([*acts, Ingest(None, "")], 1):
+            match act:
+                case Upload(key, ids):
+                    lines = "".join(f"{one},{number}\n" for one in ids) or "1\n"
+                    upload(lake, {key: f"id,n\n{lines}"})
+                    oracle.objects[key] = (number, ids)
+                case Remove(key):
+                    (place(lake) / key).unlink(missing_ok=True)
+                    oracle.objects.pop(key, None)
+                case Ingest():
+                    run(lake, oracle, act)
+        found = [] if not oracle.shaped else table(lake, "id, n")
+        assert found == sorted(row for rows in oracle.rows.values() for row in rows)
+        assert set(rejects(lake)) == oracle.bad
+        if not oracle.shaped:
+            with pytest.raises(FailedPrecondition):
+                table(lake, "id")
+
+
+def run(lake: Lakehouse, oracle: Oracle, act: Ingest) -> None:
+    names = () if act.forced is None else (act.forced,)
+    if act.forced is not None and act.forced not in oracle.objects:
+        with pytest.raises(NotFound):
+            ingest(lake, *names)
+        return
+    ends = []
+    for work, other in (
+        (partial(ingest, lake, *names), partial(ingest, lake)),
+        (partial(oracle_ingest, oracle, act), oracle.other),
+    ):
+        try:
+            work(reach=_reach(act.step, other))
+            ends.append("done")
+        except Died:
+            ends.append("died")
+    assert ends[0] == ends[1]
+
+
+def oracle_ingest(oracle: Oracle, act: Ingest, reach: Reach) -> None:
+    oracle.hit = lambda step: reach(f"ingest:{step}")
+    oracle.ingest(act.forced)
+
+
+def _reach(step: str, other: Callable[[], object]) -> Reach:
+    """Dies there; or lets another ingest run to its end, once."""
+    if not step.startswith("meets "):
+        return dies(f"ingest:{step}") if step else no_faults
+    left = [other]
+    return then(f"ingest:{step.removeprefix('meets ')}", lambda: left and left.pop()())
