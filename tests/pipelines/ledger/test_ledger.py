@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +20,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ObjectStore]:
+def store(tmp_path: Path) -> ObjectStore:
     return open_store(Location(f"memory://{tmp_path.name.replace('_', '-')}-ledger"))
 
 
