@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -151,6 +152,35 @@ def test_a_version_of_the_past_is_pruned_by_partition(lake: Lakehouse) -> None:
     assert found.to_pylist() == [{"id": KINDS.index(".."), "n": 1}]
     with pytest.raises(NotFound, match="of the files of version 1 are missing"):
         lake.table(EVENTS).read(version=1)
+
+
+@pytest.mark.both_stores
+def test_delta_rs_and_duckdb_read_what_writes_rewrites_and_restores_leave(lake: Lakehouse) -> None:
+    _write(lake, 1)
+    _write(lake, 2, range(2))
+    _check_readers(lake, {0: 2, 1: 2})
+    (report,) = lake.optimize(EVENTS, zorder=["n"])
+    assert report.outcome == "done"
+    _check_readers(lake, {0: 2, 1: 2})
+    lake.restore(EVENTS, version=1, dry_run=False)
+    _check_readers(lake, {})
+    where = ", ".join(f"'{KINDS[id_]}'" for id_ in (5, 6, 10))
+    packed = lake.optimize(EVENTS, where=f"kind IN ({where})", zorder=["n"])
+    assert packed[0].metrics["files_removed"] == 3, "whose values hold what paths escape"
+    _check_readers(lake, {})
+
+
+def _check_readers(lake: Lakehouse, changed: dict[int, int]) -> None:
+    """`n` is 1 but where it was changed."""
+    wanted = sorted((id_, kind, changed.get(id_, 1)) for id_, kind in enumerate(KINDS))
+    delta = DeltaTable(str(_place(lake)))
+    theirs = delta.to_pyarrow_table(columns=["id", "kind", "n"]).to_pylist()
+    assert sorted((row["id"], row["kind"], row["n"]) for row in theirs) == wanted
+    events = delta.to_pyarrow_dataset()
+    assert duckdb.sql("SELECT id, kind, n FROM events ORDER BY id").fetchall() == wanted
+    for id_, kind, n in wanted[5:]:
+        assert duckdb.execute("SELECT id, n FROM events WHERE kind = ?", [kind]).fetchall() == [(id_, n)], kind
+    assert events.count_rows() == len(KINDS)
 
 
 def test_a_restore_names_the_files_of_partitions_again(lake: Lakehouse) -> None:
