@@ -18,8 +18,11 @@ from lakewarden.clock import random_id, system_clock
 from lakewarden.connection import Location
 from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.health import build_health_assets
+from lakewarden.dagster.assets.rejects import build_reject_checks
+from lakewarden.dagster.assets.rules import build_source_specs
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job
+from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.mounted import mounted
 from lakewarden.dagster.jobs.prune import prune_job
@@ -34,6 +37,7 @@ from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.schedules import build_schedules
 from lakewarden.dagster.orchestration.sensors import build_sensors
 from lakewarden.dagster.orchestration.serving import with_automation
+from lakewarden.dagster.orchestration.uploads import build_upload_sensors
 from lakewarden.dagster.resources.lakehouse import resources_of, shared_resources
 from lakewarden.dagster.resources.spark import SparkResource
 from lakewarden.dagster.variables import value_of
@@ -97,8 +101,17 @@ def build_definitions(
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     return dg.Definitions(
-        assets=_with_code([*build_table_assets(mount, specs, catalog), *(build_health_assets(mount, catalog) if opened else [])]),
-        asset_checks=checks,
+        assets=[
+            *_with_code(
+                [
+                    *build_table_assets(mount, specs, catalog),
+                    *build_rule_assets(mount, catalog),
+                    *(build_health_assets(mount, catalog) if opened else []),
+                ]
+            ),
+            *build_source_specs(mount, catalog),
+        ],
+        asset_checks=[*checks, *build_reject_checks(mount, catalog)],
         jobs=[
             *(mounted(job, mount, resources) for job in JOBS),
             *build_restore_jobs(mount, catalog, resources),
@@ -107,6 +120,7 @@ def build_definitions(
         schedules=schedules,
         sensors=[
             *build_sensors(mount, keys),
+            *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
             *([build_check_sensor(mount, keys), build_health_sensor(mount)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),

@@ -145,6 +145,19 @@ def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
     )
 
 
+def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """The result as an event without a run."""
+    assert result.asset_key is not None and result.check_name is not None  # noqa: PT018  # both are named where no step has them
+    return dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        metadata=result.metadata,
+        description=result.description,
+    )
+
+
 def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> Outcome:
     match check:
         case "one_row_per_key":

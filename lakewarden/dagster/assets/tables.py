@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dagster as dg
 
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
+from lakewarden.dagster.assets.rules import rule_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.storage.location import join
 from lakewarden.storage.paths import table_prefix
@@ -38,6 +39,7 @@ def _spec(
     return dg.AssetSpec(
         mount.asset_key(table.name),
         description=_description(table, storage),
+        deps=[rule_key(mount, table.name)] if _is_ingested(catalog, table) else [],
         kinds=KINDS,
         group_name=mount.group_of(table.name),
         owners=mount.owners,
@@ -51,6 +53,10 @@ def _spec(
         },
         partitions_def=partitions,
     )
+
+
+def _is_ingested(catalog: Catalog, table: Table) -> bool:
+    return any(pipeline.table_id == table.id for pipeline in catalog.pipelines.values())
 
 
 def is_crowded(warehouse: Warehouse, table: Table, max_partitions: int = MAX_PARTITIONS) -> bool:

@@ -26,7 +26,7 @@ from lakewarden.specs import Operation
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""
 
-_BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """On an output, Dagster's own mark of a step that logged its events itself: it then adds none, and what is downstream runs."""
 
 
@@ -48,7 +48,7 @@ def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefi
     )
     def materialize(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         _materialize(context.op_execution_context, lake_of(context, mount), mount, table)
-        yield dg.MaterializeResult(metadata=_BOOKED)
+        yield dg.MaterializeResult(metadata=BOOKED)
 
     return materialize
 

@@ -125,8 +125,12 @@ def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
     ends = [run.ended for run in failed if run.ended and run.seen_until >= pending.oldest and run.covers(pending.scope)]
     if not ends:
         return Attempted(pending, 0, None)
-    wait = min(FIRST_WAIT * 2 ** min(len(ends) - 1, 16), LONGEST_WAIT)
-    return Attempted(pending, len(ends), max(ends) + wait)
+    return Attempted(pending, len(ends), max(ends) + wait_after(len(ends)))
+
+
+def wait_after(failures: int) -> timedelta:
+    """How long after the last of so many failures the same is tried again."""
+    return min(FIRST_WAIT * 2 ** min(failures - 1, 16), LONGEST_WAIT)
 
 
 def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:

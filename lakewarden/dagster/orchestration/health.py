@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakewarden.dagster.assets.checks import lateness
+from lakewarden.dagster.assets.checks import evaluation_of, lateness
 from lakewarden.dagster.assets.health import LOOK_EVERY, OTHERS, health_events
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluated import build_sensor
@@ -19,19 +19,7 @@ def build_health_sensor(mount: Mount) -> dg.SensorDefinition:
 def health_sensor(_context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult:
     """Books each table's numbers and worst scopes on its health asset, and whether it is flushed in time on its check."""
     found = health(lake.warehouse, files_of=OTHERS)
-    checks = [_evaluation(lateness(mount, one)) for one in found]
+    checks = [evaluation_of(lateness(mount, one)) for one in found]
     late = [str(one.table) for one in found if one.is_late]
     said = f"late: {', '.join(late)}" if late else f"{len(found)} tables are flushed in time"
     return dg.SensorResult(asset_events=[*health_events(mount, found), *checks], skip_reason=dg.SkipReason(said))
-
-
-def _evaluation(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """The result as an event without a run."""
-    assert result.asset_key is not None and result.check_name is not None  # noqa: PT018  # of a sensor, both are named
-    return dg.AssetCheckEvaluation(
-        asset_key=result.asset_key,
-        check_name=result.check_name,
-        passed=result.passed,
-        metadata=result.metadata,
-        description=result.description,
-    )

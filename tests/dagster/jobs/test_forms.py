@@ -12,6 +12,7 @@ from lakewarden.dagster.jobs.erase import EraseConfig, erase_job
 from lakewarden.dagster.jobs.evict import EvictConfig, evict_job
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_job
+from lakewarden.dagster.jobs.ingest import IngestConfig, ingest_job
 from lakewarden.dagster.jobs.move import MoveConfig, move_job
 from lakewarden.dagster.jobs.optimize import OptimizeConfig, optimize_job
 from lakewarden.dagster.jobs.queued import run_queued_job
@@ -30,6 +31,7 @@ JOBS = [
     evict_job,
     erase_job,
     export_job,
+    ingest_job,
     move_job,
     run_queued_job,
     compact_job,
@@ -41,6 +43,7 @@ JOBS = [
 FORMS = [
     FlushConfig,
     EvictConfig,
+    IngestConfig,
     MoveConfig,
     CompactConfig,
     OptimizeConfig,
@@ -61,7 +64,9 @@ def check(job: dg.JobDefinition, config: Mapping[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "job", [job for job in JOBS if job not in (restore_job, erase_job, export_job, move_job)], ids=lambda job: job.name
+    "job",
+    [job for job in JOBS if job not in (restore_job, erase_job, export_job, ingest_job, move_job)],
+    ids=lambda job: job.name,
 )
 def test_an_empty_form_is_a_form(job: dg.JobDefinition) -> None:
     check(job, {})

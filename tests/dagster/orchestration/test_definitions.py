@@ -34,6 +34,7 @@ JOBS = {
     "erase_job",
     "export_job",
     "move_job",
+    "ingest_job",
     "run_queued_job",
     "prune_job",
 }

@@ -29,6 +29,9 @@ SCOPE = "lakewarden/scope"
 QUEUED_BEHIND = "lakewarden/queued_behind"
 """On a run that waits or waited in the queue: the runs that held its slots."""
 
+OBJECTS = "lakewarden/objects"
+"""The number of objects of an ingest that names them."""
+
 SEEN_UNTIL = "lakewarden/seen_until"
 """On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 

@@ -1,0 +1,93 @@
+"""Builds the assets of pipelines: each source as an external asset, and each rule as what takes objects from it.
+
+The lineage is source, rule, table. A rule edited with ALTER RULE, and a new pipeline, change the catalog: its sensor reloads
+the code location, as for new tables.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.pipeline import IngestRule, Pipeline
+from lakewarden.catalog.pipelines import rule_of
+from lakewarden.dagster.mount import Mount
+from lakewarden.scope import TableName
+from lakewarden.storage.location import join
+
+_KINDS = {"file"}
+
+
+def rule_key(mount: Mount, table: TableName) -> dg.AssetKey:
+    """The key of what a table's rule takes."""
+    return dg.AssetKey([*mount.asset_key(table).path, "ingest"])
+
+
+def source_key(mount: Mount, source: str) -> dg.AssetKey:
+    """The key of a source: its path, below the warehouse or as a whole. Pipelines of one source share it."""
+    parts = [part for part in source.replace("://", "/").split("/") if part]
+    return dg.AssetKey([*mount.key_prefix, "sources", *parts])
+
+
+def source_uri(mount: Mount, source: str) -> str:
+    """Where the source is, as people find it."""
+    return source if "://" in source or source.startswith("/") else join(mount.uri, source)
+
+
+def live_pipelines(catalog: Catalog) -> list[Pipeline]:
+    """The pipelines whose table exists, with or without a schema, in the order of the catalog."""
+    there = {table.id for table in (*catalog.tables.values(), *catalog.blanks.values()) if not table.dropping}
+    return [one for one in catalog.pipelines.values() if one.table_id in there]
+
+
+def build_source_specs(mount: Mount, catalog: Catalog) -> list[dg.AssetSpec]:
+    """An external asset for each place that pipelines take objects from."""
+    by_source: dict[str, list[Pipeline]] = {}
+    for pipeline in live_pipelines(catalog):
+        by_source.setdefault(pipeline.source, []).append(pipeline)
+    return [_source_spec(mount, source, pipelines) for source, pipelines in by_source.items()]
+
+
+def _source_spec(mount: Mount, source: str, pipelines: list[Pipeline]) -> dg.AssetSpec:
+    tables = ", ".join(str(one.table) for one in pipelines)
+    return dg.AssetSpec(
+        source_key(mount, source),
+        description=f"Where objects are uploaded for {tables}. An event says what arrived, as its sensor saw it.",
+        kinds=_KINDS,
+        group_name=mount.group_of(pipelines[0].table),
+        owners=mount.owners,
+        metadata={"dagster/uri": source_uri(mount, source)},
+    )
+
+
+def rule_spec(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.AssetSpec:
+    """What the pipeline's rule takes from its source into its table."""
+    rule = rule_of(catalog, pipeline)
+    return dg.AssetSpec(
+        rule_key(mount, pipeline.table),
+        deps=[source_key(mount, pipeline.source)],
+        description=_description(pipeline, rule),
+        kinds={pipeline.template, *_KINDS},
+        group_name=mount.group_of(pipeline.table),
+        owners=mount.owners,
+        metadata={
+            "rule": rule.id,
+            "pipeline": pipeline.id,
+            "template": pipeline.template,
+            "dagster/uri": source_uri(mount, pipeline.source),
+            "globs": ", ".join(rule.globs),
+            "excludes": ", ".join(rule.excludes),
+            "mime_types": ", ".join(rule.mime_types),
+            "min_size": rule.min_size,
+            **({} if rule.max_size is None else {"max_size": rule.max_size}),
+            "enabled": rule.enabled,
+        },
+    )
+
+
+def _description(pipeline: Pipeline, rule: IngestRule) -> str:
+    stopped = "" if rule.enabled else f" The rule is disabled: `ALTER RULE {rule.id} SET ENABLED = true`."
+    return (
+        f"Ingests objects that match {', '.join(f'`{glob}`' for glob in rule.globs)} into {pipeline.table}, each once, by the"
+        f" template {pipeline.template}.{stopped}"
+    )

@@ -1,0 +1,127 @@
+"""`ingest_job`, and *Materialize* of a rule: takes objects from a pipeline's source into its table, each once.
+
+No `from __future__ import annotations`: Dagster reads the config class from the annotation.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.dagster.assets.checks import evaluation_of
+from lakewarden.dagster.assets.metadata import Metadata, table_value
+from lakewarden.dagster.assets.rejects import rejects_of
+from lakewarden.dagster.assets.rules import live_pipelines, rule_key, rule_spec
+from lakewarden.dagster.jobs.booking.behind import book_behind
+from lakewarden.dagster.jobs.materialize import BOOKED
+from lakewarden.dagster.jobs.runs.failures import RETRIES, declined
+from lakewarden.dagster.jobs.runs.tags import OPERATION, job_tags, subject_tags, tag_run
+from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.resources.lakehouse import LAKE, lake_of
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.pipelines.ingest.report import IngestReport
+from lakewarden.pipelines.rejects import rejects_name
+from lakewarden.scope import TableName
+
+INGEST = "ingest"
+
+_SHOWN = 50
+"""Objects in an event: it must stay small, and the rows say where they came from."""
+
+
+class IngestConfig(dg.Config):
+    """What to take into the table of a pipeline. With `table` alone: what is new in its source and matches its rule.
+
+    An object is taken once, by its key and ETag. One that cannot be read goes to the table of rejects, with the error.
+    """
+
+    table: str = Field(description="The pipeline's table, as namespace.table.")
+    objects: list[str] = Field(
+        [],
+        description="Exactly these objects, by their keys below the source, as [2026/11/a.csv]: also those that the rule does not"
+        " match, and those that were taken before, whose earlier rows are then replaced.",
+    )
+    only_new: bool = Field(
+        False, description="Of these objects, only those that match the rule and were not taken yet; the sensor sets it."
+    )
+
+
+@dg.op(retry_policy=RETRIES, description="Ingest the objects, and book the rule, its table and its rejects.")
+def ingest(
+    context: dg.OpExecutionContext, config: IngestConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
+) -> None:
+    with declined(context):
+        _ingest(context, lake, mount, config)
+
+
+@dg.job(
+    executor_def=dg.in_process_executor,
+    tags=job_tags(INGEST, 10),
+    description="Takes uploaded objects into the table of a pipeline, each once.",
+)
+def ingest_job() -> None:
+    ingest()
+
+
+def build_rule_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:
+    """An executable asset for each rule: *Materialize* ingests what is new."""
+    return [_executable(mount, catalog, pipeline) for pipeline in live_pipelines(catalog)]
+
+
+def _executable(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.AssetsDefinition:
+    spec = rule_spec(mount, catalog, pipeline)
+    config = IngestConfig(table=str(pipeline.table))
+
+    @dg.multi_asset(
+        name=spec.key.to_python_identifier(),
+        description=spec.description,
+        specs=[spec],
+        required_resource_keys={mount.named(LAKE)},
+        pool=mount.pools.tables,
+        retry_policy=RETRIES,
+    )
+    def materialize_rule(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
+        tag_run(context.op_execution_context, {OPERATION: INGEST, **mount.tags, **subject_tags({"table": config.table})})
+        with declined(context.op_execution_context):
+            _ingest(context.op_execution_context, lake_of(context, mount), mount, config)
+        yield dg.MaterializeResult(metadata=BOOKED)
+
+    return materialize_rule
+
+
+def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, config: IngestConfig) -> None:
+    report = lake.ingest(config.table, config.objects or None, force=bool(config.objects) and not config.only_new)
+    name = TableName.parse(config.table)
+    context.log_event(
+        dg.AssetMaterialization(rule_key(mount, name), description=_description(report), metadata=_metadata(report))
+    )
+    written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
+    book_behind(context, lake, mount, written)
+    context.instance.report_runless_asset_event(evaluation_of(rejects_of(mount, lake, name)))
+    context.add_output_metadata(_metadata(report))
+
+
+def _description(report: IngestReport) -> str:
+    counted = f"ingest: {report.ingested:,} objects, {report.rows:,} rows"
+    rejected = f", {report.rejected:,} rejected" if report.rejected else ""
+    return counted + rejected
+
+
+def _metadata(report: IngestReport) -> Metadata:
+    """The same numbers on every event: Dagster plots them."""
+    numbers = {
+        "objects/ingested": report.ingested,
+        "objects/rejected": report.rejected,
+        "objects/left": report.left,
+        "rows": report.rows,
+        "bytes": report.bytes,
+    }
+    shown = [
+        {"object": one.object, "outcome": one.outcome, "rows": one.rows, "reason": one.reason} for one in report.objects[:_SHOWN]
+    ]
+    return {
+        **{name: dg.MetadataValue.int(value) for name, value in numbers.items()},
+        **({"objects": table_value(shown)} if shown else {}),
+    }

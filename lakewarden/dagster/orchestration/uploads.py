@@ -1,0 +1,152 @@
+"""The upload sensors: one for each pipeline, which starts a run over what is new in its source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
+
+import dagster as dg
+import msgspec
+
+from lakewarden.catalog.engines import DISABLED, is_active
+from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.pipeline import Pipeline
+from lakewarden.catalog.pipelines import rule_of
+from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.assets.rules import live_pipelines, rule_key, source_key, source_uri
+from lakewarden.dagster.jobs.ingest import INGEST
+from lakewarden.dagster.jobs.runs.retries import UNDER_WAY
+from lakewarden.dagster.jobs.runs.tags import OBJECTS, OPERATION, TABLE, subject_tags
+from lakewarden.dagster.mount import Mount, definition_name
+from lakewarden.dagster.orchestration.arrivals import LISTED_PER_TICK, Sums, look, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.evaluated import build_sensor
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
+from lakewarden.dagster.orchestration.runs import shown
+from lakewarden.lakehouse import Lakehouse
+from lakewarden.storage.sources.uploaded import Uploaded
+
+OBJECTS_PER_RUN = 1_000
+"""Of which a run has the keys in its config. The next tick continues when the run has ended."""
+
+SECONDS = 30
+
+_FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+_RUNS_SEEN = 20
+_SHOWN = 20
+
+
+def build_upload_sensors(mount: Mount, catalog: Catalog) -> list[dg.SensorDefinition]:
+    return [_sensor(mount, pipeline) for pipeline in live_pipelines(catalog)]
+
+
+def _sensor(mount: Mount, pipeline: Pipeline) -> dg.SensorDefinition:
+    def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
+        return upload_sensor(context, lake, mount, pipeline)
+
+    sense.__name__ = f"upload_sensor_{definition_name(pipeline.table)}"
+    sense.__doc__ = f"Ingests into {pipeline.table} what is new in {pipeline.source}: in batches, one run at a time."
+    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[rule_key(mount, pipeline.table)])
+
+
+def upload_sensor(
+    context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount, pipeline: Pipeline
+) -> dg.SensorResult | dg.SkipReason:
+    """Lists a bounded part of the source, and requests a run over the objects that the rule takes and the ledger does not hold.
+
+    As long as some of them are new, the cursor stays: the ledger says what a run took, whatever became of it.
+    """
+    failed = _failed_in_vain(context.instance, mount, pipeline, lake.warehouse.clock())
+    waits = _why_not(context.instance, lake, mount, pipeline, failed)
+    if waits:
+        return dg.SkipReason(waits)
+    name, before = str(pipeline.table), read_cursor(context.cursor)
+    seen = look(lambda after: lake.pipelines.listing(name, after), before, LISTED_PER_TICK)
+    new = lake.pipelines.untaken(name, seen.objects)
+    if not new:
+        context.update_cursor(write_cursor(seen.cursor))
+        return dg.SkipReason(f"nothing new: looked at {len(seen.objects):,} objects in {source_uri(mount, pipeline.source)}")
+    batch = _digest(new)
+    whole = seen.cursor.whole if seen.is_whole else before.whole
+    return dg.SensorResult(
+        run_requests=[_request(pipeline, new[:OBJECTS_PER_RUN], f"{batch}-{len(failed)}")],
+        asset_events=[] if batch == before.reported else [_arrival(mount, pipeline, new, whole)],
+        cursor=write_cursor(msgspec.structs.replace(before, whole=whole, reported=batch)),
+    )
+
+
+def _why_not(
+    instance: dg.DagsterInstance, lake: Lakehouse, mount: Mount, pipeline: Pipeline, failed: Sequence[dg.RunRecord]
+) -> str:
+    """Why no run starts now, whatever is in the source; empty where one may."""
+    catalog = lake.warehouse.catalog.read()
+    if not _is_live(catalog, pipeline):
+        return f"{pipeline.table} was dropped: its pipeline takes nothing any more"
+    if not is_active(catalog, pipeline.table):
+        return f"{DISABLED}: {pipeline.table.namespace}"
+    rule = rule_of(catalog, catalog.pipelines[pipeline.id])
+    if not rule.enabled:
+        return f"rule {rule.id} is disabled: ALTER RULE {rule.id} SET ENABLED = true"
+    if active := _runs(instance, mount, pipeline, UNDER_WAY):
+        return f"an ingest is under way: {shown(active)}"
+    now = lake.warehouse.clock()
+    if failed and now < (again := _ended(failed[0]) + wait_after(len(failed))):
+        return f"{len(failed)} runs failed, the last of them {failed[0].dagster_run.run_id[:8]}: again at {again:%H:%M:%S} UTC"
+    return ""
+
+
+def _is_live(catalog: Catalog, pipeline: Pipeline) -> bool:
+    return any(one.id == pipeline.id for one in live_pipelines(catalog))
+
+
+def _runs(
+    instance: dg.DagsterInstance,
+    mount: Mount,
+    pipeline: Pipeline,
+    statuses: Sequence[dg.DagsterRunStatus],
+    since: datetime | None = None,
+) -> Sequence[dg.RunRecord]:
+    """The newest runs that ingest into the table, however they were started; the newest first."""
+    tags = {OPERATION: INGEST, TABLE: str(pipeline.table), **mount.tags}
+    wanted = dg.RunsFilter(tags=tags, statuses=list(statuses), updated_after=since)
+    return instance.get_run_records(wanted, limit=_RUNS_SEEN)
+
+
+def _failed_in_vain(instance: dg.DagsterInstance, mount: Mount, pipeline: Pipeline, now: datetime) -> Sequence[dg.RunRecord]:
+    """The runs that failed since the last one that succeeded, the newest first."""
+    ended = _runs(instance, mount, pipeline, [*_FAILED, dg.DagsterRunStatus.SUCCESS], now - LOOK_BACK)
+    return list(takewhile(lambda one: one.dagster_run.status in _FAILED, ended))
+
+
+def _ended(record: dg.RunRecord) -> datetime:
+    return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+
+
+def _digest(objects: Sequence[Uploaded]) -> str:
+    content = "\n".join(f"{one.key}\t{one.etag}" for one in objects)
+    return hashlib.sha256(content.encode()).hexdigest()[:24]
+
+
+def _request(pipeline: Pipeline, objects: Sequence[Uploaded], key: str) -> dg.RunRequest:
+    config = {"table": str(pipeline.table), "objects": [one.key for one in objects], "only_new": True}
+    return dg.RunRequest(
+        run_key=key,
+        run_config={"ops": {INGEST: {"config": config}}},
+        tags={**subject_tags(config), OBJECTS: str(len(objects))},
+    )
+
+
+def _arrival(mount: Mount, pipeline: Pipeline, new: Sequence[Uploaded], whole: Sums) -> dg.AssetMaterialization:
+    """What arrived in the source, and what all of it is as of the last look through it."""
+    came = Sums().with_all(new)
+    numbers = {"new/objects": came.objects, "new/bytes": came.bytes, "objects": whole.objects, "bytes": whole.bytes}
+    return dg.AssetMaterialization(
+        source_key(mount, pipeline.source),
+        description=f"{came.objects:,} new objects for {pipeline.table}",
+        metadata={
+            **{name: dg.MetadataValue.int(value) for name, value in numbers.items()},
+            "newest": dg.MetadataValue.timestamp(max(came.newest, whole.newest)),
+            "new": table_value({"object": one.key, "bytes": one.size} for one in new[:_SHOWN]),
+        },
+    )

@@ -1,0 +1,67 @@
+"""How a tick of an upload sensor goes through a source: in bounded parts, and all of it in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from lakewarden.dagster.orchestration.arrivals import Cursor, Sums, look, read_cursor, write_cursor
+from lakewarden.storage.sources.uploaded import Uploaded
+from tests.fixtures.dagster import DAGSTER
+
+pytestmark = DAGSTER
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+class Bucket:
+    """Objects by their keys, and how many of them were listed."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = set(keys)
+        self.listed = 0
+
+    def __call__(self, after: str) -> Iterator[Uploaded]:
+        for position, key in enumerate(sorted(self.keys)):
+            if key > after:
+                self.listed += 1
+                yield Uploaded(key, 10, "e", NOW + timedelta(seconds=position))
+
+
+def keys(objects: tuple[Uploaded, ...]) -> list[str]:
+    return [one.key for one in objects]
+
+
+def test_a_small_source_is_seen_whole_each_time() -> None:
+    bucket, cursor = Bucket("a", "b"), Cursor()
+    for _ in range(2):
+        seen = look(bucket, cursor, 10)
+        assert (keys(seen.objects), seen.is_whole) == (["a", "b"], True)
+        cursor = read_cursor(write_cursor(seen.cursor))
+        assert cursor.whole == Sums(2, 20, (NOW + timedelta(seconds=1)).timestamp())
+
+
+def test_a_large_one_is_seen_in_parts_in_the_order_of_its_names() -> None:
+    bucket, cursor = Bucket(*(f"{number:02}" for number in range(9))), Cursor()
+    found: list[str] = []
+    for _ in range(3):
+        bucket.listed = 0
+        seen = look(bucket, cursor, 8)
+        assert bucket.listed <= 8
+        found += keys(seen.objects)
+        cursor = seen.cursor
+    assert found == sorted(bucket.keys)
+    assert (cursor.after, cursor.greatest, cursor.whole.objects) == ("", "08", 9)
+
+
+def test_a_name_behind_all_others_does_not_wait_for_the_round() -> None:
+    bucket, cursor = Bucket(*(f"{number:02}" for number in range(9))), Cursor(greatest="08")
+    bucket.keys |= {"00b", "99"}
+    seen = look(bucket, cursor, 6)
+    assert keys(seen.objects) == ["00", "00b", "01", "99"]
+    assert seen.cursor.greatest == "99"
+    assert keys(look(bucket, seen.cursor, 6).objects) == ["02", "03", "04"]
+
+
+def test_a_cursor_of_another_release_begins_anew() -> None:
+    assert read_cursor("t1:7:3") == read_cursor(None) == Cursor()
