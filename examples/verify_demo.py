@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from polars.testing import assert_frame_equal
 
 KEY = ["tailnum", "time_hour", "carrier", "flight"]
+HOURLY = ["origin", "year", "month", "day", "hour", "time_hour"]
 
 
 def source(name: str) -> pl.DataFrame:
@@ -54,6 +55,12 @@ def by_day(warehouse: Path) -> tuple[int, pl.DataFrame]:
     return len(days), pl.DataFrame(table.to_pyarrow_table()).drop("_seq")
 
 
+def uploaded(warehouse: Path) -> tuple[pl.DataFrame, int]:
+    """The rows that came from uploaded files, and how many files these were."""
+    table = pl.DataFrame(DeltaTable(str(warehouse / "data" / "nyc" / "weather")).to_pyarrow_table())
+    return table.drop("_seq", "_object"), table["_object"].n_unique()
+
+
 def live_files(scope: Path) -> list[str]:
     """The Parquet files that the newest version of a Delta table consists of; they are all of its rows."""
     return DeltaTable(str(scope)).file_uris()
@@ -82,6 +89,10 @@ def main() -> None:
     assert days == whole.select("month", "day").n_unique(), f"{days} directories"
     # some flights have no tail number, which is the first column of the key
     sys.stdout.write(f"nyc.flights_by_day: {same(whole, year, KEY[1:])} rows in {days} directories, as in the source\n")
+    weather, objects = uploaded(warehouse)
+    sys.stdout.write(
+        f"nyc.weather: {same(source('weather'), weather, HOURLY)} rows of {objects} uploaded files, as in the source\n"
+    )
     sys.stdout.write(f"nyc.flights: {same(implied(), rows, KEY)} rows in {scopes} scopes, as in the source\n")
 
 

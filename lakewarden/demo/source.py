@@ -99,11 +99,20 @@ def read_waves(aircraft: int | None = None) -> Waves:
 def read(name: str) -> pa.Table:
     """One of the package's tables: airlines, airports, planes, flights. `NA` is NULL."""
     options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
+    return csv.read_csv(BytesIO(_shipped(name)), convert_options=options)
+
+
+def read_text(name: str) -> str:
+    """One of the package's files, as it is."""
+    return _shipped(name).decode()
+
+
+def _shipped(name: str) -> bytes:
     path = _directory() / f"{name}.csv"
     if path.exists():
-        return csv.read_csv(path, convert_options=options)
+        return path.read_bytes()
     with zipfile.ZipFile(path.with_suffix(".csv.zip")) as archive:
-        return csv.read_csv(BytesIO(archive.read(f"{name}.csv")), convert_options=options)
+        return archive.read(f"{name}.csv")
 
 
 def _check_keys(flights: pa.Table) -> None:

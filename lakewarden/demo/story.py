@@ -17,6 +17,7 @@ from lakewarden.demo import tables
 from lakewarden.demo.journal import Journal, Stage, Step
 from lakewarden.demo.source import KEY, USER_COLUMN, Waves, read, read_waves
 from lakewarden.demo.summary import TableSummary, summarize
+from lakewarden.demo.uploads import ingest_weather
 from lakewarden.errors import Internal
 from lakewarden.lakehouse import Lakehouse
 from lakewarden.report import ScopeReport
@@ -69,6 +70,7 @@ def tell(
     tail = waves.busiest()
     _load(lake, journal, waves)
     first = _waves(lake, journal, waves, tail)
+    ingest_weather(lake, journal)
     _maintain(lake, journal)
     _there_and_back(lake, journal, waves, tail, first)
     with journal.step("read all tables") as step:

@@ -69,6 +69,13 @@ def test_the_year_is_one_table_with_a_directory_for_each_day(warehouse: Path) ->
     assert days == wanted.select("month", "day").n_unique()
 
 
+def test_uploaded_files_are_rows_once(warehouse: Path, told: list[dict[str, object]]) -> None:
+    weather, objects = independent.uploaded(warehouse)
+    assert independent.same(independent.source("weather"), weather, independent.HOURLY) == weather.height
+    [ingested] = [one for one in told if one.get("title") == "ingest uploaded files"]
+    assert (ingested["objects"], ingested["rows"], ingested["rejected"]) == (objects, weather.height, 1)
+
+
 def test_it_says_where_to_look(warehouse: Path, told: list[dict[str, object]]) -> None:
     summary = told[-1]
     assert summary["ui_command"] == f"lakewarden --warehouse {warehouse} ui"
