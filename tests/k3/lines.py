@@ -154,7 +154,7 @@ SECTIONS: dict[str, tuple[Line, ...]] = {
     "K3.I Pipelines and triggers": (
         Line(119, "an uploaded object that the rule takes is in the table after the next ingest"),
         Line(120, "one that it does not take starts nothing"),
-        Line(121, "source sync takes objects from another place", "not yet", "Preview in K3"),
+        Line(121, "source sync takes objects that are discovered in another place (Preview)"),
         Line(122, "TriggerIngest takes one object whatever the rule and the ledger say"),
         Line(123, "the rule is listed, shown and edited, and the edited one counts"),
         Line(124, "the same object counts once by its ETag; a new version replaces its rows"),

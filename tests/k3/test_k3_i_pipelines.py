@@ -117,6 +117,17 @@ def test_k3_120_what_does_not_match_is_not(k3: K3, lake: Lakehouse) -> None:
     assert (report.batches, report.skipped, lake.jobs()) == (0, 1, [])
 
 
+def test_k3_121_what_another_place_has_is_discovered_and_taken(k3: K3, lake: Lakehouse, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    upload_to(theirs, {"2026/a.csv": A, "2026/a.txt": A})
+    docs(k3, source=str(theirs))
+    assert lake.ingest("kb-prod.docs").rows == 2
+    upload_to(theirs, {"2026/b.csv": "id,name\n3,c\n"})
+    assert [one.object for one in lake.ingest("kb-prod.docs").objects if one.outcome == "ingested"] == ["2026/b.csv"]
+    assert ids(k3) == [1, 2, 3]
+    assert not (Path(k3._warehouse.uri) / "uploads").exists(), "they stay where they are"
+
+
 def test_k3_122_an_object_is_triggered_whatever_was_taken_and_whatever_matches(k3: K3, lake: Lakehouse) -> None:
     docs(k3)
     make(k3, "manual")
