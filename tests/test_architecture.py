@@ -64,7 +64,7 @@ def test_an_operation_has_its_row_its_types_and_its_job() -> None:
     procedures = {path.stem for path in (_ROOT / "lakewarden" / "operations" / "procedures").glob("*.py")}
     assert set(SPECS) - procedures == {"import", "ingest", "repair", "write"}
     jobs = {path.stem for path in (_ROOT / "lakewarden" / "dagster" / "jobs").glob("*.py")}
-    assert set(SPECS) - jobs == {"drop", "import", "ingest", "repair", "write"}
+    assert set(SPECS) - jobs == {"drop", "import", "repair", "write"}
 
 
 _NAMED_BY = {

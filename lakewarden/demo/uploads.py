@@ -83,4 +83,4 @@ def _ask(lake: Lakehouse, text: str) -> dict[str, int]:
     (found,) = lake.sql(text)
     assert isinstance(found, Rows)
     (row,) = found.to_pylist()
-    return {name: int(value) for name, value in row.items()}
+    return {name: int(float(str(value))) for name, value in row.items()}

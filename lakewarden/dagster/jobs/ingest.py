@@ -11,7 +11,7 @@ from pydantic import Field
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.pipeline import Pipeline
 from lakewarden.dagster.assets.checks import evaluation_of
-from lakewarden.dagster.assets.metadata import Metadata, table_value
+from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rejects import rejects_of
 from lakewarden.dagster.assets.rules import live_pipelines, rule_key, rule_spec
 from lakewarden.dagster.jobs.booking.behind import book_behind
@@ -72,7 +72,7 @@ def build_rule_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinitio
 
 def _executable(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.AssetsDefinition:
     spec = rule_spec(mount, catalog, pipeline)
-    config = IngestConfig(table=str(pipeline.table))
+    config = IngestConfig(table=str(pipeline.table), objects=[], only_new=False)
 
     @dg.multi_asset(
         name=spec.key.to_python_identifier(),
@@ -118,7 +118,7 @@ def _metadata(report: IngestReport) -> Metadata:
         "rows": report.rows,
         "bytes": report.bytes,
     }
-    shown = [
+    shown: list[Row] = [
         {"object": one.object, "outcome": one.outcome, "rows": one.rows, "reason": one.reason} for one in report.objects[:_SHOWN]
     ]
     return {

@@ -130,7 +130,8 @@ def _attempted(pending: Pending, failed: Iterable[FlushRun]) -> Attempted:
 
 def wait_after(failures: int) -> timedelta:
     """How long after the last of so many failures the same is tried again."""
-    return min(FIRST_WAIT * 2 ** min(failures - 1, 16), LONGEST_WAIT)
+    wait: timedelta = FIRST_WAIT * 2 ** min(failures - 1, 16)
+    return min(wait, LONGEST_WAIT)
 
 
 def _batches(ready: Iterable[Attempted], size: int) -> Iterator[Batch]:
