@@ -44,7 +44,9 @@ def test_other_partitions_are_not_read(lake: Lakehouse, condition: str, rows: in
     assert did.rows == rows
 
 
-@pytest.mark.parametrize("condition", ["day > 1", "id = 2", "day = 1 OR id = 2", "day <> random()", "day + id > 3"])
+@pytest.mark.parametrize(
+    "condition", ["day > 1", "id = 2", "day = 1 OR id = 2", "day = 2 + floor(random() * 1000)", "day + id > 3"]
+)
 def test_partitions_that_may_have_a_row_are_read(lake: Lakehouse, condition: str) -> None:
     with pytest.raises(Corrupt):
         lake.sql(f"UPDATE app.s SET id = 9 WHERE {condition}")

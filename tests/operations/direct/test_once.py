@@ -165,6 +165,16 @@ def test_the_identity_survives_maintenance_and_restores(lake: Lakehouse, events:
         assert batch(other.table(EVENTS), 12).committed
 
 
+def test_the_identity_goes_along_when_a_table_is_moved(lake: Lakehouse, events: TableClient) -> None:
+    batch(events, 5)
+    lake.create_storage(
+        "other", type="s3" if lake.warehouse.uri.startswith("s3") else "filesystem", base=f"{lake.warehouse.uri}-other"
+    )
+    assert [report.outcome for report in lake.move(EVENTS, "other")] == ["done"]
+    assert lake.table(EVENTS).direct.last_once(APP) == 5
+    assert batch(lake.table(EVENTS), 5).repeated
+
+
 def test_a_table_that_is_made_again_in_a_dropped_ones_place_starts_anew(lake: Lakehouse, events: TableClient) -> None:
     batch(events, 5)
     lake.drop_table(EVENTS)

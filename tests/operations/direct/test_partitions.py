@@ -6,14 +6,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.execution.engine import Engine, silent
 from lakewarden.operations.direct.commit import DirectWrite
-from lakewarden.operations.direct.revise import Revise
+from lakewarden.operations.direct.revise import Revise, Spread
 from lakewarden.operations.direct.run import DirectRun
-from lakewarden.operations.direct.value import Edit
+from lakewarden.operations.direct.value import Decide, Edit
 from lakewarden.table import TableClient
 from tests.operations.direct.boards import setting
 from tests.operations.direct.test_keyless import once
@@ -96,3 +98,35 @@ def test_an_update_runs_again_only_where_a_partition_that_it_read_was_changed(
     assert len(ran) == runs
     assert texts(sales)[2] == "new"
     assert texts(sales)[8] == ("new" if day == 2 else "late"), "what came into the partition is changed too"
+
+
+def spread(lake: Lakehouse, decide: Decide) -> Spread:
+    """Tasks for files of any size, in this process."""
+    run = Engine(lake.warehouse.settings, silent, None).run
+    return Spread(run, 0, decide, lake.warehouse.clock(), lake.warehouse.clock)
+
+
+def test_tasks_change_files_side_by_side_with_numbers_of_their_own(lake: Lakehouse, sales: TableClient) -> None:
+    change = setting("new", 1, 2, 4)
+    did = sales.direct.edit(change, operation="UPDATE", predicate="", within="day > 0", spread=spread(lake, change))
+    assert (did.rows_updated, did.rows_deleted) == (2, 0)
+    assert texts(sales) == {1: "new", 2: "new", 3: "c", 4: "d"}
+    seqs = [row["_seq"] for row in stranger_rows(sales)]
+    assert len(set(seqs)) == 4
+    assert not [finding for finding in lake.check() if not finding.passed]
+
+
+def test_a_task_that_fails_ends_the_write_and_leaves_no_file(lake: Lakehouse, sales: TableClient) -> None:
+    def decide(found: pa.Table) -> Edit:
+        if 2 in found.column("id").to_pylist():
+            raise ConstraintViolation("this one does not fit")
+        return setting("new", 1, 3)(found)
+
+    with pytest.raises(ConstraintViolation, match="does not fit"):
+        sales.direct.edit(decide, operation="UPDATE", predicate="", spread=spread(lake, decide))
+    assert texts(sales) == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]
+
+
+def stranger_rows(table: TableClient) -> list[dict[str, int]]:
+    return list(DeltaTable(table.reader.target(None).uri).to_pyarrow_table().to_pylist())
