@@ -177,7 +177,7 @@ def _check_readers(lake: Lakehouse, changed: dict[int, int]) -> None:
     theirs = delta.to_pyarrow_table(columns=["id", "kind", "n"]).to_pylist()
     assert sorted((row["id"], row["kind"], row["n"]) for row in theirs) == wanted
     events = delta.to_pyarrow_dataset()
-    assert duckdb.sql("SELECT id, kind, n FROM events ORDER BY id").fetchall() == wanted
+    assert duckdb.execute("SELECT id, kind, n FROM events ORDER BY id").fetchall() == wanted
     for id_, kind, n in wanted[5:]:
         assert duckdb.execute("SELECT id, n FROM events WHERE kind = ?", [kind]).fetchall() == [(id_, n)], kind
     assert events.count_rows() == len(KINDS)
