@@ -22,6 +22,7 @@ from benchmarks import (
     quiet,
     write,
 )
+from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale
 from lakewarden.settings import SparkSettings
@@ -30,10 +31,10 @@ from lakewarden.spark.session import start_session
 NAMES = (
     *("flush", "floor", "growth", "maintenance", "write", "query", "quiet", "million", "requests", "booking"),
     "large",
-    "object_store",
+    *("object_store", "ingest"),
 )
-_BY_DEFAULT = NAMES[:-2]
-"""Without the one that takes the machine for an hour, and the one that needs a process of its own: its session has other JARs."""
+_BY_DEFAULT = NAMES[:-3]
+"""Without the one that takes the machine for an hour, and those that need a process of their own for other JARs."""
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
@@ -52,6 +53,8 @@ def measure(name: str, scale: Scale, place: Path) -> Section:
         return query.run(scale, place)
     if name == "object_store":  # with a session of its own, which must be the process's first: run it alone
         return object_store.run(scale, place)
+    if name == "ingest":  # as well
+        return ingest.run(scale, place)
     spark = start_session(SparkSettings())
     of = {
         "booking": booking.run,

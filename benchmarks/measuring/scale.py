@@ -6,6 +6,21 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
+class IngestScale:
+    """Files that a pipeline takes."""
+
+    files: int
+    rows: int
+    """Of each of them."""
+    broken: int
+    large: int
+    """Bytes of the one large file."""
+    kills: int
+    kill_within: tuple[float, float]
+    """Seconds after a start."""
+
+
+@dataclass(frozen=True)
 class Scale:
     name: str
     scopes: int
@@ -38,6 +53,7 @@ class Scale:
     """Seconds that a statement is given beside which the others are measured."""
     large: tuple[int, int]
     """Rows and partitions of the one large table."""
+    ingest: IngestScale
 
 
 FULL = Scale(
@@ -59,6 +75,7 @@ FULL = Scale(
     query_turns=51,
     query_heavy=5.0,
     large=(20_000_000, 200),
+    ingest=IngestScale(10_000, 100, 50, 2 << 30, 10, (2.0, 30.0)),
 )
 LARGE = replace(FULL, name="large", large=(100_000_000, 1_000))
 """`make bench-large`: an hour or more."""
@@ -81,6 +98,7 @@ SMALL = Scale(
     query_turns=11,
     query_heavy=5.0,
     large=(2_000_000, 50),
+    ingest=IngestScale(1_000, 100, 50, 100 << 20, 10, (1.0, 8.0)),
 )
 TINY = Scale(
     name="tiny",
@@ -101,6 +119,7 @@ TINY = Scale(
     query_turns=1,
     query_heavy=0.2,
     large=(200, 4),
+    ingest=IngestScale(30, 5, 5, 1 << 20, 1, (1.0, 1.5)),
 )
 
 SCALES = {scale.name: scale for scale in (FULL, LARGE, SMALL, TINY)}

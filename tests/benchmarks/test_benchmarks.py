@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks import booking, data, floor, flush, flush_requests, growth, large, maintenance, million, query, quiet, write
+from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY
 from tests.fixtures.minio import MinioServer
@@ -131,3 +132,13 @@ def test_rows_of_every_user_once() -> None:
     rows = data.rows(["a", "b"], 5, 3)
     pairs = set(zip(rows["user"].to_pylist(), rows["id"].to_pylist(), strict=True))
     assert pairs == {(user, number) for user in "ab" for number in (5, 6, 7)}
+
+
+@pytest.mark.slow
+def test_ingest(minio: MinioServer) -> None:
+    """Killed processes leave each row once; the parts beside Spark need a session of their own."""
+    with flush_requests.environment(minio):
+        table = ingest.killed(TINY, minio)
+    ((_, rows, twice, rejects),) = table.rows
+    of = TINY.ingest
+    assert (rows, twice, rejects) == (str((of.files - of.broken) * of.rows), "0", str(of.broken))
