@@ -10,6 +10,7 @@ commit that is created as v + 1 can only follow it. If it is old, one listing sh
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from hashlib import sha256
 
 from lakewarden.clock import HELD_AT_MOST, Clock, system_clock
@@ -23,6 +24,9 @@ from lakewarden.storage.open import open_store
 YOUNG = HELD_AT_MOST / 2
 """A commit that is younger, by the store's time, has nothing above it that is old enough to be removed within
 `HELD_AT_MOST` of the look: fences stay for twice that time, log entries longer. The other half is for clocks that differ."""
+
+_LOG_STAYS = "delta.logRetentionDuration"
+_HOURS = re.compile(r"interval (\d+) hours")
 
 _VERSION = re.compile(rf"{LOG}/(\d{{20}})\.")
 
@@ -44,7 +48,17 @@ def is_current(location: Location, kept: Snapshot, *, newest: bool, clock: Clock
     if sha256(text).hexdigest() != kept.digest:
         return False
     young = abs(clock() - modified) < YOUNG
-    return young or _is_last(store, version)
+    return (young and _keeps_its_log(kept)) or _is_last(store, version)
+
+
+def _keeps_its_log(kept: Snapshot) -> bool:
+    """Whether no program removes young entries of its log. Our tables say so in hours, Delta's default is 30 days; where another
+    program has set it in other words, that is not known."""
+    said = kept.head.configuration.get(_LOG_STAYS)
+    if said is None:
+        return True
+    hours = _HOURS.fullmatch(said)
+    return hours is not None and timedelta(hours=int(hours[1])) >= 2 * HELD_AT_MOST
 
 
 def _is_last(store: ObjectStore, version: int) -> bool:

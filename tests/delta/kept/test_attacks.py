@@ -328,6 +328,24 @@ def test_an_old_commit_whose_successor_is_gone(scope: ScopeTarget) -> None:
     assert not is_current(scope.location, old, newest=True, clock=earlier), "nor by a clock that is slow"
 
 
+@pytest.mark.parametrize("log", ["interval 0 days", "interval 1 hours", "interval 1 week"])
+def test_a_stranger_who_keeps_the_log_for_less_and_is_cleaning_it(scope: ScopeTarget, log: str) -> None:
+    """In any order: what was kept is of a commit that is there and young, and what came above it is in a checkpoint alone."""
+    _flush(scope, 0, 1)
+    deltalake.DeltaTable(scope.uri).alter.set_table_properties({"delta.logRetentionDuration": log})
+    _flush(scope, 10, 2)
+    old = _text(scope)
+    for id_ in (50, 51):
+        _stranger(scope, id_)
+    checkpoint_in_place(scope.location, 4)
+    _place(scope).delete([commit_name(3)])
+    _know(scope, old)
+    _agrees(scope)
+    _know(scope, old)
+    _flush(scope, 20, 3)
+    assert _rows(scope) == _named(0, 1) | _named(10, 2) | _named(20, 3) | {50: "theirs", 51: "theirs"}
+
+
 def test_an_old_commit_that_is_the_last_is_used(scope: ScopeTarget) -> None:
     _expired(scope, 3)
     kept = verified(_text(scope), KEY, scope.app_id)
