@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
+from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.operations.steps import Died, dies, then
 from tests.pipelines.uploads import ingest, make, place, rejects, rows, table, upload
 
@@ -89,6 +90,22 @@ def test_two_at_once_take_each_object_once(lake: Lakehouse, step: str) -> None:
     assert ingest(lake).batches == 0
 
 
+@pytest.mark.slow
+def test_each_row_is_there_once_after_a_kill_at_every_step(lake: Lakehouse) -> None:
+    make(lake)
+    for number, step in enumerate(STEPS):
+        upload(lake, {f"{number}.csv": f"id,name\n{number},x\n", f"bad{number}.csv": "id,name\n1\n"})
+        assert exit_status(_killed, lake.warehouse.uri, step) == KILLED
+    ingest(lake)
+    assert table(lake, "id") == [(number,) for number in range(len(STEPS))]
+    assert len(rejects(lake)) == len(STEPS)
+
+
+def _killed(uri: str, step: str) -> None:
+    with Lakehouse.open(uri) as lake:
+        ingest(lake, reach=killed_at(step))
+
+
 @pytest.mark.parametrize("step", ["ingest:batch", "ingest:read", "ingest:named", "ingest:committed"])
 def test_an_object_that_changes_under_a_batch_counts_as_it_is_read(lake: Lakehouse, step: str) -> None:
     make(lake)
@@ -124,6 +141,22 @@ def test_of_two_attempts_the_one_that_counts_says_what_was_taken(lake: Lakehouse
     ingest(lake)
     (place(lake) / "a.away").rename(place(lake) / "a.csv")
     assert ingest(lake).ingested == 1
+    assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_process_that_lost_takes_the_outcome_of_the_attempt_that_counts(lake: Lakehouse) -> None:
+    """It has read an object that was gone for the one whose commit came first, which died before it said so."""
+    make(lake)
+    upload(lake, {"a.csv": A, "b.csv": B})
+
+    def other() -> None:
+        (place(lake) / "a.csv").rename(place(lake) / "a.away")
+        with pytest.raises(Died):
+            ingest(lake, reach=dies("ingest:committed"))
+        (place(lake) / "a.away").rename(place(lake) / "a.csv")
+
+    ingest(lake, reach=then("ingest:named", other))
+    ingest(lake)
     assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
 
 

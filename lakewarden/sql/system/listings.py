@@ -101,6 +101,15 @@ def _tables(context: Context) -> Iterator[Row]:
             "version": table.schema.version,
             "created_at": table.created_at,
         }
+    for blank in catalog.blanks.values():
+        yield {
+            "namespace_id": blank.name.namespace,
+            "table_name": blank.name.name,
+            "table_type": blank.type,
+            "storage_id": blank.options.storage_id,
+            "options": _options(blank),
+            "created_at": blank.created_at,
+        }
     for name, view in catalog.views.items():
         yield {
             "namespace_id": name.namespace,
