@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
@@ -24,6 +25,13 @@ STEPS = (
     "ingest:rejects",
     "ingest:settled",
 )
+
+
+def some(*fast: str) -> list[ParameterSet]:
+    """All steps, of which only some are tried by `make test-fast`."""
+    return [pytest.param(step, marks=() if step in fast else pytest.mark.slow) for step in STEPS]
+
+
 A, B = "id,name\n1,a\n2,b\n", "id,name\n3,c\n"
 
 
@@ -61,7 +69,7 @@ def test_keyed_rows_are_replaced_by_their_keys(lake: Lakehouse) -> None:
     assert table(lake) == [(1, "a"), (2, "second"), (5, "e")]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", some("ingest:named", "ingest:rejects"))
 def test_a_process_that_dies_leaves_the_batch_to_the_next_one(lake: Lakehouse, step: str) -> None:
     make(lake)
     upload(lake, {"a.csv": A, "bad.csv": "id,name\n1\n"})
@@ -74,7 +82,7 @@ def test_a_process_that_dies_leaves_the_batch_to_the_next_one(lake: Lakehouse, s
     assert list(rejects(lake)) == ["bad.csv"]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", some("ingest:named"))
 def test_two_at_once_take_each_object_once(lake: Lakehouse, step: str) -> None:
     make(lake)
     upload(lake, {"a.csv": A, "bad.csv": "id,name\n1\n"})
@@ -106,7 +114,7 @@ def _killed(uri: str, step: str) -> None:
         ingest(lake, reach=killed_at(step))
 
 
-@pytest.mark.parametrize("step", ["ingest:batch", "ingest:read", "ingest:named", "ingest:committed"])
+@pytest.mark.parametrize("step", some("ingest:batch"))
 def test_an_object_that_changes_under_a_batch_counts_as_it_is_read(lake: Lakehouse, step: str) -> None:
     make(lake)
     upload(lake, {"a.csv": A, "b.csv": B})
@@ -144,7 +152,8 @@ def test_of_two_attempts_the_one_that_counts_says_what_was_taken(lake: Lakehouse
     assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_a_process_that_lost_takes_the_outcome_of_the_attempt_that_counts(lake: Lakehouse) -> None:
+@pytest.mark.parametrize("step", ["ingest:read", "ingest:named"])
+def test_a_process_that_lost_takes_the_outcome_of_the_attempt_that_counts(lake: Lakehouse, step: str) -> None:
     """It has read an object that was gone for the one whose commit came first, which died before it said so."""
     make(lake)
     upload(lake, {"a.csv": A, "b.csv": B})
@@ -155,7 +164,7 @@ def test_a_process_that_lost_takes_the_outcome_of_the_attempt_that_counts(lake: 
             ingest(lake, reach=dies("ingest:committed"))
         (place(lake) / "a.away").rename(place(lake) / "a.csv")
 
-    ingest(lake, reach=then("ingest:named", other))
+    ingest(lake, reach=then(step, other))
     ingest(lake)
     assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
 

@@ -71,6 +71,7 @@ class Ingest:
             )
         self._source: PipelineSource = source_of(warehouse, catalog, self._pipeline)
         self._ledger = Ledger(warehouse.state, self._pipeline.id)
+        self._seen: LedgerView | None = None
         self._read = read
         self._reach = reach
         self._attempts = Attempts(warehouse, self._pipeline, self._ledger, self._reading, job_id, reach)
@@ -182,11 +183,14 @@ class Ingest:
             self._tally.version = version if version is not None else self._tally.version
 
     def _new(self, objects: Sequence[Uploaded]) -> list[Uploaded]:
+        """Those that are new by a look that may be some pages old: `_take` looks again."""
         while True:
+            view = self._seen = self._seen or self._ledger.look()
             try:
-                new, skipped = self._divided(objects, self._ledger.look())
+                new, skipped = self._divided(objects, view)
             except Missing:
-                continue  # runs were merged since
+                self._seen = None  # runs were merged since
+                continue
             self._tally.skip(skipped, named=False)
             return [offered.object for offered in new]
 

@@ -127,15 +127,20 @@ def _around(store: ObjectStore, key: str, name: RunName, high: int) -> Records:
 
 
 def found_in(rows: Records, digests: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Known]:
-    wanted = np.array([high for high, _ in digests], "u8")
-    starts = np.searchsorted(rows["high"], wanted)
+    """Two keys whose digests begin alike stand side by side."""
+    highs, wanted = rows["high"], np.array([high for high, _ in digests], "u8")
+    starts = np.searchsorted(highs, wanted)
+    there = np.zeros(len(wanted), np.bool_)
+    inside = starts < len(rows)
+    there[inside] = highs[starts[inside]] == wanted[inside]
     found = {}
-    for start, one in zip(starts.tolist(), digests, strict=True):
-        for row in rows[start:]:
-            if int(row["high"]) != one[0]:
+    for place in np.flatnonzero(there).tolist():
+        high, low = digests[place]
+        for row in rows[int(starts[place]) :]:
+            if int(row["high"]) != high:
                 break
-            if int(row["low"]) == one[1]:
-                found[one] = Known(int(row["etag"]), int(row["number"]))
+            if int(row["low"]) == low:
+                found[high, low] = Known(int(row["etag"]), int(row["number"]))
     return found
 
 

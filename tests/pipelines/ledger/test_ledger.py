@@ -53,6 +53,9 @@ def test_runs_are_merged_and_their_number_stays_small(store: ObjectStore) -> Non
     ledger = Ledger(store, "pl_1")
     for number in range(300):
         take(ledger, f"{number}", "again", etag=str(number))
+        if number == 15:
+            assert [name.level for name in ledger.look().runs] == [1]
+            assert known(Ledger(store, "pl_1"), "again") == {"again": runs.etag_digest("15")}
     view = ledger.look()
     assert sorted(name.level for name in view.runs) == [0] * 12 + [1] * 2 + [2]
     assert (view.settled, view.open) == (600, ())
