@@ -49,7 +49,12 @@ class FlushSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=0, description="Flush fewer scopes than this in the calling process, without Spark.")
     ] = 64
     large_scope_bytes: Annotated[
-        int, Meta(ge=1, description="A scope with more bytes than this to rewrite goes through Spark DataFrames.")
+        int,
+        Meta(
+            ge=1,
+            description="A scope with more bytes than this to rewrite goes through Spark DataFrames; of one with partitions,"
+            " those of its two largest partitions count, and 16 times as many in all.",
+        ),
     ] = 256 << 20
     compact_after: Annotated[
         bool,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.clock import Clock, NewId
-from lakewarden.delta.change import Change, Changes, Numbers, TooLarge, changes_of, fresh
+from lakewarden.delta.change import AT_ONCE, Change, Changes, Numbers, TooLarge, changes_of, fresh
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import TooLate, check_held
 from lakewarden.delta.commit_log.stamp import CommitStamp
@@ -35,9 +35,6 @@ from lakewarden.storage.steps import Steps
 from lakewarden.target import ScopeTarget
 
 __all__ = ["Applied", "ColdApply", "TooLarge", "Written"]
-
-_AT_ONCE = 2
-"""Partitions that are changed at once: one is read and written by the libraries while another is computed."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ class _Part:
 def _side_by_side(work: Callable[[Partition], _Part], partitions: Sequence[Partition]) -> list[_Part]:
     if len(partitions) == 1:
         return [work(partitions[0])]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             return list(pool.map(work, partitions))
         finally:

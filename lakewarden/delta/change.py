@@ -38,8 +38,11 @@ _WHOLE = 1 << 20
 _SPARK_TIMESTAMPS = 1000
 """Microseconds. Spark cuts the bounds of timestamps to milliseconds, so its upper bounds may be this much too low."""
 
-_PARTITIONS = 16
-"""How many times the bytes that may be held may be read, partition by partition, before Spark is quicker."""
+AT_ONCE = 2
+"""Partitions that are changed at once: one is read and written by the libraries while another is computed."""
+
+_TIMES = 16
+"""How many times the bytes that may be held may be read, partition by partition; above, Spark is quicker on several machines."""
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
@@ -103,8 +106,8 @@ def changes_of(table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_byte
     candidates = table.files() if evolved else may_hold(table, newest.rows, target.schema.primary_key)
     there = by_partition(candidates)
     if large_bytes is not None:
-        sizes = [sum(file.size for file in files) for files in there.values()]
-        if max(sizes, default=0) > large_bytes or sum(sizes) > large_bytes * _PARTITIONS:
+        sizes = sorted(sum(file.size for file in files) for files in there.values())
+        if sum(sizes[-AT_ONCE:]) > large_bytes or sum(sizes) > large_bytes * _TIMES:
             raise TooLarge(sum(sizes))
     if candidates:
         table.check_plain()

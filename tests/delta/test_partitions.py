@@ -18,12 +18,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.delta.apply import TooLarge
 from lakewarden.delta.partitions import directory, divided, value_of
 from lakewarden.delta.reading.bounds import Bound, files_within
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.storage.steps import alone
 from lakewarden.target import ScopeTarget
-from tests.delta.scopes import Row, flush, hot_of, opened, paths, rows_of, schema, table_of, target
+from tests.delta.scopes import Row, flush, hot, hot_of, opened, paths, rows_of, schema, table_of, target
 
 KINDS = ["plain", "a/b", "k=v", "100%", "%2F", "a b", "zażółć", "😀", "'\"\\", "x" * 300, "日" * 100, "CON", "..", None]
 EVENTS = schema("id BIGINT NOT NULL", "kind TEXT", "n INT", by=["kind"])
@@ -59,6 +60,25 @@ def test_any_text_is_a_partition_for_every_reader(tmp_path: Path) -> None:
     assert {"kind=plain", "kind=a%2Fb", "kind=k%3Dv", "kind=100%25", "kind=__HIVE_DEFAULT_PARTITION__"} <= named
     flush(scope, deletes=rows[::2], first_seq=100)
     assert rows_of(scope) == _theirs(scope) == rows[1::2]
+
+
+def test_a_flush_is_too_large_by_its_two_largest_partitions_or_by_far_in_all(tmp_path: Path) -> None:
+    scope = target(tmp_path / "t", EVENTS)
+    rows = _events(*((number, f"{number:02}", 1) for number in range(40)))
+    flush(scope, rows)
+    largest = max(file.size for file in table_of(scope).files())
+
+    def change(first: int, end: int, large_bytes: int) -> None:
+        changed = _events(*((number, f"{number:02}", 2) for number in range(first, end)))
+        seq = (table_of(scope).watermark(scope.app_id) or 0) + 1
+        cold = opened(scope, large_bytes=large_bytes)
+        alone(cold.commit(hot(EVENTS, changed, seq), seq + len(changed)))
+
+    for bound, count in ((2 * largest - 2 * 40, 3), (2 * largest, 40)):  # all files have about one size
+        with pytest.raises(TooLarge):
+            change(0, count, bound)
+    change(0, 20, 2 * largest)
+    assert [row["n"] for row in rows_of(scope)] == [2] * 20 + [1] * 20
 
 
 def test_every_type_that_can_be_a_partition_is_read_as_it_was_written(tmp_path: Path) -> None:
