@@ -79,7 +79,7 @@ def _outcome(task: Task, connection: socket.socket, file: io.IOBase) -> Outcome:
     except LakewardenError as error:
         return Outcome(code=error.code, reason=_text(error.message))
     except MemoryError:
-        return Outcome(code=Unsupported.code, reason=_text(memory_over(task)))
+        return Outcome(code=Unsupported.code, reason=_text(_memory_over(task)))
     except OSError as error:
         if error.errno != errno.EFBIG:
             return Outcome(code=Unsupported.code, reason=_text(f"the template failed: {error!r}"))
@@ -115,7 +115,7 @@ def _fetched(connection: socket.socket, start: int, length: int) -> bytes:
         os._exit(0)  # the other side is gone; a template would take it for its object's end
 
 
-def memory_over(task: Task) -> str:
+def _memory_over(task: Task) -> str:
     return f"reading the object takes more than the {task.bounds.memory_bytes:,} bytes of memory that are allowed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from inspect import isfunction
 from typing import Any
 
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
@@ -45,9 +46,11 @@ def _loaded(entry: EntryPoint) -> Template[Any]:
         template = entry.load()
     except Exception as error:  # another package's code runs here
         raise InvalidArgument(f"the entry point of template {entry.name!r} ({entry.value}) fails: {error!r}") from error
+    if isfunction(template):
+        return Template.of_function(entry.name, template)
     if not isinstance(template, Template) or template.name != entry.name:
         raise InvalidArgument(
-            f"the entry point {entry.name!r} ({entry.value}) should name a lakewarden Template with this name,"
+            f"the entry point {entry.name!r} ({entry.value}) should name a lakewarden Template with this name, or a function,"
             f" not {template!r:.100}"
         )
     return template

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,6 +15,8 @@ Columns = Mapping[str, ColumnType]
 """The columns of a table by name, in order; empty while the table has no schema."""
 
 Options = TypeVar("Options")
+
+Rows = pa.Table | pa.RecordBatch | Iterable[pa.Table | pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Template(Generic[Options]):
-    """What an entry point of the group `lakewarden.templates` names.
+    """What an entry point of the group `lakewarden.templates` names; or it names a plain function (`of_function`).
 
     `read` is called in a process of its own, with the object, the options and the table's columns. It yields rows in the
     object's order, in batches of one schema. For an object that it cannot read, it raises `InvalidArgument` or
@@ -50,3 +52,14 @@ class Template(Generic[Options]):
     """Those that an installation may lack."""
     sparse: bool = False
     """Whether objects may lack columns of the table, as JSON does: their rows have NULL there. Else the object is rejected."""
+
+    @classmethod
+    def of_function(cls, name: str, function: Callable[[ObjectFile], Rows]) -> Template[NoOptions]:
+        """A function without options. Its attribute `accepted_extensions` says which it accepts."""
+
+        def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator[pa.RecordBatch]:
+            made = function(source)
+            for each in (made,) if isinstance(made, pa.Table | pa.RecordBatch) else made:
+                yield from each.to_batches() if isinstance(each, pa.Table) else (each,)
+
+        return Template(name, tuple(getattr(function, "accepted_extensions", ())), read)

@@ -10,14 +10,23 @@ import pytest
 from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.pipelines.templates.options import option_names, parse_options
 from lakewarden.pipelines.templates.registry import template_named, template_names
+from tests.pipelines.templates.objects import read
 from tests.pipelines.templates.packages import install
 
 _CODE = """
+import pyarrow as pa
+
 from lakewarden.pipelines.templates.template import Library, Template
 MINE = Template("mine", ("log",), lambda source, options, columns: [])
+def words(source):
+    with source.open() as file:
+        return pa.table({"word": file.read().decode().split()})
+
+
+words.accepted_extensions = ["words"]
 NEEDS = Template("needs", (), MINE.read, libraries=(Library("no_such_module", "documents"),))
 """
-_NAMES = {"mine": "MINE", "other": "MINE", "broken": "NONE", "needs": "NEEDS", "csv": "MINE"}
+_NAMES = {"mine": "MINE", "other": "MINE", "broken": "NONE", "needs": "NEEDS", "csv": "MINE", "words": "words"}
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +41,12 @@ def test_a_template_of_another_package() -> None:
     assert {"csv", "mine", "broken"} <= set(template_names())
 
 
+def test_a_plain_function_is_a_template() -> None:
+    words = template_named("words")
+    assert words.accepted_extensions == ("words",)
+    assert read(words, b"one two")["word"].to_pylist() == ["one", "two"]
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(NotFound, match=r"no template 'cvs'; known are .*csv.*mine"):
         template_named("cvs")
@@ -41,7 +56,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     ("name", "why"),
     [
         ("broken", r"entry point of template 'broken' \(their_templates:NONE\) fails"),
-        ("other", r"'other' .* should name a lakewarden Template with this name"),
+        ("other", r"'other' .* should name a lakewarden Template with this name, or a function"),
         ("csv", "two packages have a template 'csv'"),
     ],
 )
