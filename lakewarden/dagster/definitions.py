@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -100,15 +100,10 @@ def build_definitions(
     schedules = [*build_schedules(mount), *([build_check_schedule(mount)] if checks else [])]
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
+    healths = build_health_assets(mount, catalog) if opened else []
     return dg.Definitions(
         assets=[
-            *_with_code(
-                [
-                    *build_table_assets(mount, specs, catalog),
-                    *build_rule_assets(mount, catalog),
-                    *(build_health_assets(mount, catalog) if opened else []),
-                ]
-            ),
+            *_with_code([*build_table_assets(mount, specs, catalog), *build_rule_assets(mount, catalog), *healths]),
             *build_source_specs(mount, catalog),
         ],
         asset_checks=[*checks, *build_reject_checks(mount, catalog)],
@@ -122,11 +117,15 @@ def build_definitions(
             *build_sensors(mount, keys),
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
-            *([build_check_sensor(mount, keys), build_health_sensor(mount)] if checks else []),
+            *([build_check_sensor(mount, keys), build_health_sensor(mount, _keys(healths))] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
         ],
         resources=shared_resources(mount, resources),
     )
+
+
+def _keys(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetKey]:
+    return [key for asset in assets for key in asset.keys]
 
 
 def build_code_location() -> dg.Definitions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from lakewarden.dagster.assets.checks import evaluation_of, lateness
@@ -12,8 +14,8 @@ from lakewarden.lakehouse import Lakehouse
 from lakewarden.planning.health import health
 
 
-def build_health_sensor(mount: Mount) -> dg.SensorDefinition:
-    return build_sensor(mount, health_sensor, None, seconds=int(LOOK_EVERY.total_seconds()))
+def build_health_sensor(mount: Mount, serves: Sequence[dg.AssetKey]) -> dg.SensorDefinition:
+    return build_sensor(mount, health_sensor, None, seconds=int(LOOK_EVERY.total_seconds()), serves=serves)
 
 
 def health_sensor(_context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult:

@@ -18,6 +18,7 @@ from tests.fixtures.dagster import DAGSTER, sqlite_instance
 pytestmark = [*DAGSTER, pytest.mark.filterwarnings("ignore:Parameter `include_sources` of function")]
 
 KEY = dg.AssetKey(["chat", "messages"])
+HEALTH = dg.AssetKey(["chat", "messages", "health"])
 
 
 @pytest.fixture
@@ -29,15 +30,18 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def test_the_sensors_that_serve_a_table_are_on_its_page_and_run_their_jobs(load: Load, chat: str) -> None:
     repository = load(chat).get_repository_def()
-    shown = {}
+    shown, healths = {}, set()
     for sensor in repository.sensor_defs:
         snap = SensorSnap.from_def(sensor, repository)
         selected = snap.asset_selection.resolve(repository.asset_graph) if snap.asset_selection else set()
         shown[snap.name] = (KEY in selected, set(snap.target_dict))
+        healths |= {snap.name} if {HEALTH, dg.AssetKey("health")} <= selected else set()
     assert shown["flush_sensor"] == (True, {"flush_job"})
     assert shown["users_sensor"] == shown["cut_off_sensor"] == (True, {"record_job"})
     assert shown["check_sensor"] == (True, {"check_job"})
     assert shown["queued_sensor"][0] is False
+    assert shown["health_sensor"] == (False, set())
+    assert healths == {"health_sensor"}
 
 
 def test_everything_says_what_it_does(load: Load, chat: str) -> None:

@@ -1,17 +1,19 @@
 """What booking a flush of many users costs, in processor time and statements: for this commit, and for an earlier one.
 
-    python -m benchmarks.booked USERS [SQLite|Postgres]
+    python -m benchmarks.deployment.booked USERS [--storage SQLite|Postgres] [--into WAREHOUSE HOME]
 
-Prints JSON. Runs alone too, in the directory of an earlier commit (`benchmarks.deployment` shows how).
+Prints JSON. With `--into` it makes a warehouse and books on the instance of that home, once. Runs alone too, in the directory of
+an earlier commit (`benchmarks.deployment` shows how).
 """
 
+import argparse
 import inspect
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -40,9 +42,26 @@ class Printed(TypedDict):
     booked: dict[str, tuple[float, int]]
 
 
-def main(users: int, *storages: str) -> None:
-    os.environ["LAKEWARDEN_FLUSH__IN_PROCESS_BELOW"] = str(users + 1)
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.deployment.booked")
+    parser.add_argument("users", type=int)
+    parser.add_argument("--storage", choices=["SQLite", "Postgres"], nargs="*", default=["SQLite", "Postgres"])
+    parser.add_argument("--into", nargs=2, metavar=("WAREHOUSE", "HOME"))
+    given = parser.parse_args()
+    os.environ["LAKEWARDEN_FLUSH__IN_PROCESS_BELOW"] = str(given.users + 1)
     os.environ["DAGSTER_EVENT_BATCH_SIZE"] = "500"
+    if given.into is None:
+        _measure(given.users, given.storage)
+    else:
+        _fill(given.users, *given.into)
+
+
+def _fill(users: int, warehouse: str, home: str) -> None:
+    with Lakehouse.open(warehouse) as lake, dg.DagsterInstance.from_config(home) as instance:
+        _booked(lake, _flushed(lake, users)[0], instance)
+
+
+def _measure(users: int, storages: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as root, Lakehouse.open(f"{root}/lake") as lake:
         reports, flush = _flushed(lake, users)
         found = Printed(users=users, flush=flush, booked={})
@@ -117,4 +136,4 @@ def counted() -> Iterator[list[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *(sys.argv[2:] or ("SQLite", "Postgres")))
+    main()

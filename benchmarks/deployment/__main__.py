@@ -1,8 +1,8 @@
-"""Writes what `benchmarks.booked` and `benchmarks.partitions` printed into docs/performance.md.
+"""Writes what `booked` and `partitions` of this package printed into docs/performance.md.
 
-    python -m benchmarks.booked 10000 > new.json
-    (cd ../before && PYTHONPATH=. .venv/bin/python …/benchmarks/booked.py 10000 > old.json)
-    python -m benchmarks.partitions > partitions.json
+    python -m benchmarks.deployment.booked 10000 > new.json
+    (cd ../before && PYTHONPATH=. .venv/bin/python …/benchmarks/deployment/booked.py 10000 > old.json)
+    python -m benchmarks.deployment.partitions > partitions.json
     python -m benchmarks.deployment partitions.json new.json old.json
 
 Several pairs of new and old may follow the partitions.
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.__main__ import PAGE
-from benchmarks.booked import A_RUN, Printed
+from benchmarks.deployment.booked import A_RUN, Printed
 from benchmarks.measuring.page import Section, Table, rewrite
 
 

@@ -1,6 +1,6 @@
 """What 15,000 partitions cost Dagster on Postgres: ticks of the sensors, the queries of its pages, and planning of asset runs.
 
-    python -m benchmarks.partitions [PARTITIONS]
+    python -m benchmarks.deployment.partitions [PARTITIONS]
 
 Processor time of this process and statements, which a busy machine does not change. Prints JSON.
 """
@@ -17,7 +17,7 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from benchmarks import data
-from benchmarks.booked import counted
+from benchmarks.deployment.booked import counted
 from benchmarks.quiet import make
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.connection import Location
