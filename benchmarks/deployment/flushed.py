@@ -2,8 +2,8 @@
 
     python -m benchmarks.deployment.flushed ../before [USERS]
 
-Processor time of all processes: web server, daemon, code server, and runs with their JVMs, until each user has an event and no
-run is left. Prints JSON.
+Processor time of the runs with their JVMs, and of the servers (web server, daemon, code server, whose ticks go on as long as the
+runs take), until each user has an event and no run is left. Prints JSON.
 """
 
 import json
@@ -43,8 +43,11 @@ _OPEN = [
 ]
 _POLLS_EACH = 1.0
 
-Cost = tuple[float, float]
-"""Seconds of processor time, and seconds by the clock."""
+_OF_RUNS = ("multiprocessing", "java", "pyspark")
+"""In the commands of a run's processes."""
+
+Cost = tuple[float, float, float]
+"""Seconds of processor time of runs and of servers, and seconds by the clock."""
 
 
 def main(before: str, users: int) -> None:
@@ -64,13 +67,13 @@ def _flushed(checkout: Path, place: Path, users: int) -> Cost:
     began = time.monotonic()
     with subprocess.Popen(serving, cwd=checkout, env=environment, stdout=subprocess.DEVNULL) as ui:
         try:
-            return _until_done(psutil.Process(ui.pid), home, users), time.monotonic() - began
+            return *_until_done(psutil.Process(ui.pid), home, users), time.monotonic() - began
         finally:
             ui.terminate()
 
 
-def _until_done(ui: psutil.Process, home: Path, users: int) -> float:
-    spent: dict[psutil.Process, float] = {}
+def _until_done(ui: psutil.Process, home: Path, users: int) -> tuple[float, float]:
+    spent: dict[bool, dict[psutil.Process, float]] = {True: {}, False: {}}
     while not (home / "dagster.yaml").exists():
         time.sleep(_POLLS_EACH)
     with dg.DagsterInstance.from_config(str(home)) as instance:
@@ -78,9 +81,14 @@ def _until_done(ui: psutil.Process, home: Path, users: int) -> float:
             for process in (ui, *ui.children(recursive=True)):
                 with suppress(psutil.NoSuchProcess):
                     times = process.cpu_times()
-                    spent[process] = times.user + times.system
+                    spent[_is_of_a_run(process)][process] = times.user + times.system
             time.sleep(_POLLS_EACH)
-    return sum(spent.values())
+    return sum(spent[True].values()), sum(spent[False].values())
+
+
+def _is_of_a_run(process: psutil.Process) -> bool:
+    command = " ".join(process.cmdline())
+    return any(word in command for word in _OF_RUNS)
 
 
 def _is_done(instance: dg.DagsterInstance, users: int) -> bool:

@@ -34,6 +34,10 @@ _OTHER_DAEMON = 3
 """Its exit status when it found one."""
 _EVENT_BATCH = "500"
 """Asset events that Dagster stores at once (lakewarden/dagster/jobs/booking/batches.py has the reason)."""
+_WITHOUT_HEARTBEAT = "86400"
+"""Seconds after which Dagster ends a code server that gets no heartbeat; its own are 30, which pass on a busy machine, or while a
+laptop sleeps. It starts no other, and each run fails from then on. What a killed `ui` left is ended by the next one.
+"""
 
 _STARTS_WITHIN = 300.0
 """A first start in a new environment also compiles its modules."""
@@ -123,6 +127,7 @@ def _dagster() -> str:
 def _environment(warehouse: str, home: DagsterHome, address: _Address) -> dict[str, str]:
     return {
         "DAGSTER_EVENT_BATCH_SIZE": _EVENT_BATCH,
+        "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": _WITHOUT_HEARTBEAT,
         **os.environ,
         "LAKEWARDEN_WAREHOUSE": warehouse,
         "LAKEWARDEN_DAGSTER_URL": address.url,  # the catalog sensor reloads the code location through it

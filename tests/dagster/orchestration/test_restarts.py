@@ -13,10 +13,12 @@ from pathlib import Path
 import dagster as dg
 import psutil
 import pytest
+from dagster._cli.code_server import get_default_grpc_proxy_heartbeat_ttl
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster._daemon.types import DaemonHeartbeat
 from dagster_graphql import DagsterGraphQLClient
 
+from lakewarden.cli.ui.command import _Address, _environment
 from lakewarden.cli.ui.home import DagsterHome, Served, prepare_home
 from lakewarden.cli.ui.processes import SESSION, end_session
 from lakewarden.dagster.orchestration.alone import other_daemon
@@ -95,6 +97,14 @@ def test_another_daemon_is_seen_by_its_advancing_beats(instance: dg.DagsterInsta
     beat()
     assert other_daemon(instance, sleep, seconds[0]) == "another"
     assert other_daemon(instance, lambda _: None, seconds[0]) is None, "it has ended, a moment ago"
+
+
+def test_the_code_server_outlives_a_busy_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seconds: Callable[[], int] = get_default_grpc_proxy_heartbeat_ttl
+    assert seconds() == 30, "Dagster starts no other when it has ended one"
+    for name, value in _environment(str(tmp_path), DagsterHome(tmp_path), _Address("127.0.0.1", 3000)).items():
+        monkeypatch.setenv(name, value)
+    assert seconds() == 86_400
 
 
 @pytest.mark.slow
