@@ -192,9 +192,12 @@ class LoadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    batch_objects: Annotated[int, Meta(ge=1, le=100_000, description="The most objects that an ingest takes in one commit.")] = (
-        10_000
-    )
+    batch_objects: Annotated[
+        int,
+        Meta(
+            ge=1, le=100_000, description="The most objects that an ingest takes in one commit: what a death makes it read again."
+        ),
+    ] = 1000
     batch_bytes: Annotated[int, Meta(ge=1, description="Bytes of the objects above which an ingest begins another commit.")] = (
         4 << 30
     )
