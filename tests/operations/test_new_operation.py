@@ -99,9 +99,11 @@ def test_a_new_operation_is_three_files(tmp_path: Path) -> None:
     (copy / "operations" / "procedures" / "census.py").write_text(_PROCEDURE)
     (copy / "dagster" / "jobs" / "census.py").write_text(_DAGSTER)
     specs = (copy / "specs.py").read_text()
-    assert specs.count('"evict", ') == 3, "in the types of operations, of those that can be queued, and of those with plans"
+    assert specs.count('\n    "evict",\n') == 1, "in the type of operations"
+    assert specs.count('"evict", ') == 2, "in the types of those that can be queued, and of those with plans"
     assert specs.count('    "drop": OperationSpec(') == 1
-    named = specs.replace('"evict", ', '"evict", "census", ').replace('    "drop": OperationSpec(', _ROW)
+    typed = specs.replace('\n    "evict",\n', '\n    "evict",\n    "census",\n').replace('"evict", ', '"evict", "census", ')
+    named = typed.replace('    "drop": OperationSpec(', _ROW)
     (copy / "specs.py").write_text(named)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", _USE, str(tmp_path / "warehouse")]

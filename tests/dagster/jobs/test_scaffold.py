@@ -90,7 +90,7 @@ def test_scaffolded_forms_are_valid_and_fail_with_one_clear_line_if_at_all(chat:
             (data,) = [event.step_failure_data.user_failure_data for event in result.all_node_events if event.is_step_failure]
             declined[job.name] = (data.description if data else None) or ""
     assert {name: line.partition(":")[0] for name, line in declined.items() if line} == dict.fromkeys(
-        ("restore_job", "restore_chat__messages", "erase_job", "export_job", "move_job"), "INVALID_ARGUMENT"
+        ("restore_job", "restore_chat__messages", "erase_job", "export_job", "move_job", "ingest_job"), "INVALID_ARGUMENT"
     )
     assert not [line for line in declined.values() if "\n" in line or "Traceback" in line]
     assert {user: set(contents(chat, user)) for user in USERS} == {user: {0, 1} for user in USERS}
